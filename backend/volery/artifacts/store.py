@@ -1,0 +1,68 @@
+"""Where audio comes from and where results go, behind one interface. All calls block."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, Protocol
+
+
+class SourceFile(Protocol):
+    """An open audio file: a seekable binary stream whose size was noted when it was opened."""
+
+    @property
+    def stream(self) -> BinaryIO:
+        """Seekable, read-only."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        ...
+
+    def sha256(self) -> str:
+        """Digest of the whole file.
+
+        Raises:
+            UnitFailed: `audio_changed` where the file is not what it was when it was opened.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the file; a second call does nothing."""
+        ...
+
+
+class AudioSource(Protocol):
+    """Opens audio by URI."""
+
+    def open(self, uri: str, max_bytes: int) -> SourceFile:
+        """Open the file behind a URI.
+
+        Raises:
+            UnitRejected: it is missing, forbidden, no file, too large, or the URI makes no sense.
+            UnitFailed: it cannot be had just now.
+        """
+        ...
+
+
+class ResultStore(Protocol):
+    """Keeps result documents under names derived from lease tokens, never from keys."""
+
+    def write(self, token: str, document: bytes) -> str:
+        """Write atomically; the artifact's name, which `read` takes.
+
+        Raises:
+            UnitFailed: `publish_failed`.
+        """
+        ...
+
+    def read(self, artifact: str) -> bytes:
+        """The document.
+
+        Raises:
+            StoreError: it is not there or cannot be read.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise `StoreError` unless results can be written."""
+        ...

@@ -1,0 +1,46 @@
+"""Every Prometheus series of Volery, in one place. Labels are bounded: no keys, URIs or owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Literal
+
+from prometheus_client import Counter, Gauge, Histogram
+
+Stage = Literal["admission", "gpu_wait", "worker_flight", "fetch_decode", "publish", "vad", "diarize", "asr"]
+
+STAGE_SECONDS = Histogram(
+    "batch_pipeline_stage_seconds",
+    "Seconds by stage: admission, gpu_wait and worker_flight (the GPU section) once a flight; "
+    "fetch_decode and publish once a unit; vad, diarize and asr once a group.",
+    ["stage"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600),
+)
+UNITS = Counter("batch_pipeline_units", "Units ended by this process.", ["outcome", "result_class"])
+AUDIO_SECONDS = Counter("batch_pipeline_audio_seconds", "Audio-seconds of units published.")
+LEASES_LOST = Counter("batch_pipeline_leases_lost", "Leases that lapsed or were taken away before publication.")
+REFUNDS = Counter("batch_pipeline_refunds", "Leases given back without charging an attempt.", ["reason"])
+BUDGET_IN_USE = Gauge("batch_pipeline_decode_budget_in_use_seconds", "Audio-seconds held as preparations.")
+BUDGET_LIMIT = Gauge("batch_pipeline_decode_budget_limit_seconds", "Audio-seconds that preparations may hold.")
+GPU_BUSY_SECONDS = Counter("batch_pipeline_gpu_busy_seconds", "Seconds in which a group was on the GPU thread.")
+GRAPH_CAPTURES = Counter("batch_pipeline_graph_captures", "CUDA graphs captured by the decoder.")
+SWITCH_STATE = Gauge(
+    "batch_pipeline_switch_state",
+    "1 for the state that a switch is in, read from the live objects.",
+    ["switch", "state"],
+)
+QUARANTINE = Gauge("batch_pipeline_quarantine", "1 once this process is quarantined.", ["reason"])
+READY_UNITS = Gauge("batch_pipeline_ready_units", "Units that could be leased now.")
+OLDEST_READY_SECONDS = Gauge("batch_pipeline_oldest_ready_seconds", "Age of the oldest unit that could be leased now.")
+
+
+@contextmanager
+def stage(name: Stage) -> Iterator[None]:
+    """Observe the enclosed block as one run of a stage."""
+    started = perf_counter()
+    try:
+        yield
+    finally:
+        STAGE_SECONDS.labels(name).observe(perf_counter() - started)

@@ -1,0 +1,181 @@
+"""Every setting of Volery, by group. All are read from `BATCH_PIPELINE_…` variables.
+
+Each group is a `BaseSettings` of its own: in a nested model a name such as
+`BATCH_PIPELINE_PREPARE_FLIGHT_ENABLED` would not be seen. pydantic-settings ignores
+variables that no group knows, so `check_environment` looks for those.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from volery.units import ConfigurationError
+
+PREFIX = "BATCH_PIPELINE_"
+_NEAR_MISS = 0.85
+
+
+def data_folder() -> Path:
+    """The user's data folder, where the embedded store and its artifacts live by default."""
+    return Path(platformdirs.user_data_dir("volery", appauthor=False))
+
+
+class _Group(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+
+class ProviderConfig(_Group):
+    """The switches. Read once at startup; a change takes effect with a restart."""
+
+    prepare_flight_enabled: bool = Field(
+        True, description="A waiting lane prepares every leading unit of its flight; off: only the first."
+    )
+    vad_segmentation_reuse_enabled: bool = Field(
+        True, description="Diarization takes the VAD pass's segmentation scores; off: it runs its own forward."
+    )
+    asr_cuda_graphs_enabled: bool = Field(
+        True, description="Parakeet decodes with CUDA graphs, asserted; off: asserted eager decoding."
+    )
+
+
+class QueueSettings(_Group):
+    """The job store."""
+
+    database_url: SecretStr = Field(
+        default_factory=lambda: SecretStr(f"sqlite:///{data_folder() / 'volery.db'}"),
+        description="SQLAlchemy URL of the job store. It may hold a password: never logged.",
+    )
+    lease_seconds: float = Field(120.0, gt=0, description="How long a lease holds unless it is renewed.")
+    max_attempts: int = Field(3, ge=1, description="Attempts charged to a unit before it is dead.")
+    retry_base_seconds: float = Field(5.0, ge=0, description="Wait before the second attempt; doubles with each.")
+    retry_max_seconds: float = Field(600.0, ge=0, description="Longest wait before another attempt.")
+
+
+class ArtifactSettings(_Group):
+    """Where results go."""
+
+    artifacts_url: str = Field(
+        default_factory=lambda: (data_folder() / "artifacts").as_uri(),
+        description="Where results are written: file:///… or gs://bucket/prefix.",
+    )
+
+
+class AudioSettings(_Group):
+    """Limits enforced while audio is read and decoded."""
+
+    audio_max_seconds: float = Field(7200.0, gt=0, description="Longest unit that is accepted, in decoded seconds.")
+    audio_max_bytes: int = Field(4 << 30, gt=0, description="Largest audio file that is read, in bytes.")
+
+
+class WorkerSettings(_Group):
+    """Lanes, budgets and deadlines of one worker process."""
+
+    lanes: int = Field(2, ge=1, le=16, description="Lanes of the worker.")
+    flight_units: int = Field(8, ge=1, le=32, description="Units that a lane leases in one pull.")
+    decode_budget_seconds: float = Field(
+        1800.0, gt=0, description="Audio-seconds that all lanes together may hold as preparations."
+    )
+    group_seconds: float = Field(
+        7200.0, gt=0, description="Audio-seconds that the GPU section may hold decoded: this group and the next."
+    )
+    artifact_io_threads: int = Field(5, ge=1, description="Threads that fetch, decode and publish.")
+    admission_deadline_seconds: float = Field(
+        30.0, gt=0, description="A grant that takes longer than this to arrive is refunded."
+    )
+    drain_seconds: float = Field(300.0, ge=0, description="How long a draining worker may finish its GPU section.")
+    poll_seconds: float = Field(2.0, gt=0, description="Wait between pulls while nothing is ready.")
+    http_host: str = Field("0.0.0.0", description="Address of the metrics and probe port.")
+    http_port: int = Field(9090, ge=0, le=65535, description="Metrics and probe port; 0 picks a free one.")
+    quarantine_linger_seconds: float = Field(
+        30.0, ge=0, description="How long a quarantined process stays up to be scraped."
+    )
+    health_stall_seconds: float = Field(
+        15.0, gt=0, description="The event loop counts as stuck after this long without a beat."
+    )
+
+
+class SpeechSettings(_Group):
+    """Models and how they run."""
+
+    device: Literal["auto", "cuda", "cpu"] = Field("auto", description="Where the models run.")
+    models: Literal["hub", "embedded"] = Field(
+        "hub", description="`hub` fetches the production models; `embedded` uses those in installed packages."
+    )
+    asr_engine: Literal["parakeet", "whisper"] | None = Field(
+        None, description="Parakeet unless embedded models are asked for: then Whisper."
+    )
+    asr_model: str | None = Field(None, description="A .nemo path, a folder, or a hub name; unset: the engine's own.")
+    asr_batch_windows: int = Field(32, ge=1, description="Most speech windows in one ASR batch.")
+    asr_window_seconds: float = Field(30.0, ge=1, le=60, description="Longest speech window handed to ASR.")
+    vad_engine: Literal["pyannote", "silero"] = Field(
+        "pyannote", description="pyannote: its scores can be reused by diarization; silero: nothing to reuse."
+    )
+    diarization_model: str | None = Field(
+        None, description="`embedded`, a path or a hub name; unset: the embedded models."
+    )
+    speech_batch_windows: int = Field(32, ge=1, description="Windows in one segmentation or embedding batch.")
+    cpu_threads: int = Field(0, ge=0, description="Threads for models on the CPU; 0: as many as the process may use.")
+
+
+class LogSettings(_Group):
+    """Logging."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least severe level logged.")
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console at a terminal, JSON lines elsewhere."
+    )
+
+
+GROUPS: tuple[type[_Group], ...] = (
+    ProviderConfig,
+    QueueSettings,
+    ArtifactSettings,
+    AudioSettings,
+    WorkerSettings,
+    SpeechSettings,
+    LogSettings,
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All groups together, read from the environment once."""
+
+    provider: ProviderConfig = field(default_factory=ProviderConfig)
+    queue: QueueSettings = field(default_factory=QueueSettings)
+    artifacts: ArtifactSettings = field(default_factory=ArtifactSettings)
+    audio: AudioSettings = field(default_factory=AudioSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    speech: SpeechSettings = field(default_factory=SpeechSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+def known_names() -> frozenset[str]:
+    """The environment variables that some group reads."""
+    return frozenset(f"{PREFIX}{name}".upper() for group in GROUPS for name in group.model_fields)
+
+
+def check_environment(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Names with the prefix that no group knows, for the caller to warn about.
+
+    Raises:
+        ConfigurationError: a name is so close to a known one that it is surely a slip.
+    """
+    known = known_names()
+    names = (name.upper() for name in (os.environ if environ is None else environ))
+    unknown = sorted(name for name in names if name.startswith(PREFIX) and name not in known)
+    for name in unknown:
+        bare = {other.removeprefix(PREFIX): other for other in known}
+        near = difflib.get_close_matches(name.removeprefix(PREFIX), bare, n=1, cutoff=_NEAR_MISS)
+        if near:
+            raise ConfigurationError(f"{name} is not a setting; did you mean {bare[near[0]]}?")
+    return tuple(unknown)

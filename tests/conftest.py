@@ -1,0 +1,27 @@
+"""What every test shares."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _no_ambient_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of the shell that runs the tests must not reach them."""
+    for name in list(os.environ):
+        if name.upper().startswith("BATCH_PIPELINE_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real audio kept beside the checkout; it is not part of the project."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the audio data beside the checkout is absent")
+    return folder

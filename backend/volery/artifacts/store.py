@@ -19,10 +19,14 @@ class SourceFile(Protocol):
         ...
 
     def sha256(self) -> str:
-        """Digest of the whole file.
+        """Digest of the whole file; leaves the stream's position alone.
+
+        Call it once the audio is decoded: it vouches for all that was read since the file was opened.
 
         Raises:
-            UnitFailed: `audio_changed` where the file is not what it was when it was opened.
+            UnitRejected: `audio_too_large` where the file grew beyond the limit.
+            UnitFailed: `audio_changed` where the file is not what it was when it was opened,
+                `audio_unavailable` where it cannot be read.
         """
         ...
 

@@ -1,0 +1,54 @@
+"""What SQLite and PostgreSQL say differently, each under one name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Double, Text, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import FunctionElement
+
+
+class now(FunctionElement[float]):
+    """The database's clock in seconds since the epoch; it moves within a transaction."""
+
+    inherit_cache = True
+    type = Double()
+
+
+class fresh_token(FunctionElement[str]):
+    """128 random bits in hexadecimal, different in every row."""
+
+    inherit_cache = True
+    type = Text()
+
+
+@compiles(now, "sqlite")
+def _now_sqlite(element: now, compiler: Any, **kw: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(now, "postgresql")
+def _now_postgresql(element: now, compiler: Any, **kw: Any) -> str:
+    # now() would stand still inside a transaction.
+    return "CAST(extract(epoch from clock_timestamp()) AS double precision)"
+
+
+@compiles(fresh_token, "sqlite")
+def _token_sqlite(element: fresh_token, compiler: Any, **kw: Any) -> str:
+    return "lower(hex(randomblob(16)))"
+
+
+@compiles(fresh_token, "postgresql")
+def _token_postgresql(element: fresh_token, compiler: Any, **kw: Any) -> str:
+    return "replace(CAST(gen_random_uuid() AS text), '-', '')"
+
+
+async def take_turns(conn: AsyncConnection, name: str) -> None:
+    """Wait until no other transaction that named `name` is open.
+
+    On SQLite every writing transaction excludes every other, so there is nothing to wait for.
+    """
+    if conn.dialect.name == "postgresql":
+        await conn.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"volery:{name}", 0))))

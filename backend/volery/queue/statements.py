@@ -1,0 +1,261 @@
+"""Every SQL statement of the job store, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Double,
+    Integer,
+    Text,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    null,
+    select,
+    update,
+)
+
+from volery.queue.dialects import fresh_token, now
+from volery.queue.tables import grants, units
+from volery.units import Reason, UnitState
+
+MOST_SUSPECT = 2
+_LONGEST_SHIFT = 30  # 2**30 retries' worth of doubling is beyond any wait and within 32 bits
+
+
+# Spelt out in the SQL: an index over part of a table is not used for a bound parameter.
+_READY = units.c.state == literal_column("'ready'")
+_LEASED = units.c.state == literal_column("'leased'")
+_AVAILABLE = and_(_READY, units.c.available_at <= now())
+_UNEXPIRED = and_(_LEASED, units.c.expires_at > now())
+_LAPSED = and_(_LEASED, units.c.expires_at <= now())
+_FINAL = [state.value for state in UnitState if state.is_final]
+_UNFINISHED = [state.value for state in UnitState if not state.is_final]
+QUEUE_ORDER = (units.c.priority.desc(), units.c.rank, units.c.id)
+
+_TOKENS = bindparam("tokens", expanding=True, type_=Text)
+_KEYS = bindparam("keys", expanding=True, type_=Text)
+_STATES = bindparam("states", expanding=True, type_=Text)
+_IDS = bindparam("ids", expanding=True, type_=Integer)
+_HOLDS = and_(units.c.token.in_(_TOKENS), _UNEXPIRED)
+
+_CLEAN_RECORD: dict[str, Any] = {
+    "state": UnitState.READY.value,
+    "available_at": now(),
+    "attempts": 0,
+    "suspicion": 0,
+    "quarantines": 0,
+    "token": null(),
+    "worker": null(),
+    "expires_at": null(),
+    "alone": False,
+    "reason": null(),
+    "error": null(),
+    "result_class": null(),
+    "artifact": null(),
+    "duration_s": null(),
+    "finished_at": null(),
+}
+"""What a unit starts with, whether it is new, replaced or requeued."""
+
+
+def _charged(reason: Any, error: Any) -> dict[str, Any]:
+    """One attempt more: back off, or be dead. Parameters: max_attempts, retry_base, retry_max."""
+    attempts = units.c.attempts + 1
+    exhausted = attempts >= bindparam("max_attempts", type_=Integer)
+    doublings = case((units.c.attempts < _LONGEST_SHIFT, units.c.attempts), else_=_LONGEST_SHIFT)
+    delay = bindparam("retry_base", type_=Double) * literal(1).bitwise_lshift(doublings)
+    longest = bindparam("retry_max", type_=Double)
+    return {
+        "attempts": attempts,
+        "state": case((exhausted, UnitState.DEAD.value), else_=UnitState.READY.value),
+        "available_at": now() + case((delay < longest, delay), else_=longest),
+        "finished_at": case((exhausted, now()), else_=null()),
+        "reason": reason,
+        "error": error,
+    }
+
+
+# Submission
+
+KNOWN_UNITS = select(units.c.id, units.c.key, units.c.audio_uri, units.c.clip_start_s, units.c.clip_end_s).where(
+    units.c.key.in_(_KEYS)
+)
+
+LAST_RANKS = select(
+    select(func.max(units.c.rank))
+    .where(_READY, units.c.owner == bindparam("owner"), units.c.priority == bindparam("priority"))
+    .scalar_subquery()
+    .label("owner"),
+    select(func.max(grants.c.rank)).where(grants.c.priority == bindparam("priority")).scalar_subquery().label("queue"),
+)
+"""The owner's last waiting unit, and the queue's virtual time: the highest rank ever granted."""
+
+ADD_UNIT = insert(units).values(submitted_at=now(), **_CLEAN_RECORD)
+REPLACE_UNIT = update(units).where(units.c.id == bindparam("unit_id")).values(submitted_at=now(), **_CLEAN_RECORD)
+
+# Leasing
+
+
+def _pull() -> Any:
+    """Grant a flight. Parameters: process, limit, suspects (the limit for first-degree suspects), lease_seconds.
+
+    The parts that choose are CTEs: PostgreSQL may run a plain subquery with LIMIT more than once.
+    """
+    head = (
+        select(units.c.suspicion)
+        .where(_AVAILABLE)
+        .order_by(*QUEUE_ORDER)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .cte("head")
+    )
+    suspicion = select(head.c.suspicion).scalar_subquery()
+    held = and_(_UNEXPIRED, units.c.worker == bindparam("process", type_=Text))
+    size = case(
+        (exists().where(held, units.c.alone), 0),
+        (and_(suspicion == MOST_SUSPECT, exists().where(held)), 0),
+        (suspicion == MOST_SUSPECT, 1),
+        (suspicion > 0, bindparam("suspects", type_=Integer)),
+        else_=bindparam("limit", type_=Integer),
+    )
+    chosen = (
+        select(units.c.id)
+        .where(_AVAILABLE, units.c.suspicion == suspicion)
+        .order_by(*QUEUE_ORDER)
+        .limit(size)
+        .with_for_update(skip_locked=True)
+        .cte("chosen")
+    )
+    return (
+        update(units)
+        .where(units.c.id.in_(select(chosen.c.id)))
+        .values(
+            state=UnitState.LEASED.value,
+            token=fresh_token(),
+            worker=bindparam("process", type_=Text),
+            expires_at=now() + bindparam("lease_seconds", type_=Double),
+            alone=units.c.suspicion == MOST_SUSPECT,
+        )
+        .returning(units, now().label("granted_at"))
+    )
+
+
+PULL = _pull()
+RECORD_GRANT = insert(grants)
+END_GRANTS = (
+    update(grants)
+    .where(grants.c.token.in_(_TOKENS), grants.c.ended_at.is_(None))
+    .values(ended_at=now(), ended_as=bindparam("ending", type_=Text))
+)
+END_GRANTS_OF_UNITS = (
+    update(grants)
+    .where(grants.c.unit_id.in_(_IDS), grants.c.ended_at.is_(None))
+    .values(ended_at=now(), ended_as=bindparam("ending", type_=Text))
+)
+
+
+def _by_holder(**values: Any) -> Any:
+    """A statement of lease holders: it changes the units whose leases hold, and names those leases."""
+    return update(units).where(_HOLDS).values(**values).returning(units.c.token)
+
+
+RENEW = _by_holder(expires_at=now() + bindparam("lease_seconds", type_=Double))
+COMPLETE = _by_holder(
+    state=UnitState.DONE.value,
+    finished_at=now(),
+    reason=null(),
+    error=null(),
+    artifact=bindparam("artifact_name", type_=Text),
+    result_class=bindparam("class_", type_=Text),
+    duration_s=bindparam("seconds", type_=Double),
+)
+REJECT = _by_holder(
+    state=UnitState.REJECTED.value,
+    finished_at=now(),
+    reason=bindparam("why", type_=Text),
+    error=bindparam("message", type_=Text),
+)
+FAIL = (
+    update(units)
+    .where(_HOLDS)
+    .values(**_charged(bindparam("why", type_=Text), bindparam("message", type_=Text)))
+    .returning(units.c.token, units.c.state)
+)
+REFUND = _by_holder(state=UnitState.READY.value)
+_NEVER_QUARANTINED = units.c.quarantines == 0
+REFUND_FIRST_QUARANTINE = _by_holder(state=UnitState.READY.value, quarantines=1).where(_NEVER_QUARANTINED)
+REFUND_LATER_QUARANTINE = _by_holder(
+    **_charged(
+        Reason.QUARANTINED_TWICE.value,
+        "its process was quarantined while it held this unit, and not for the first time",
+    ),
+    quarantines=units.c.quarantines + 1,
+).where(~_NEVER_QUARANTINED)
+
+REAP_ALONE = (
+    update(units)
+    .where(_LAPSED, units.c.alone)
+    .values(
+        **_charged(
+            Reason.LEASE_EXPIRED.value,
+            literal("the lease expired while the unit was leased alone: it killed or stalled worker ") + units.c.worker,
+        )
+    )
+    .returning(units.c.token)
+)
+REAP_SHARED = (
+    update(units)
+    .where(_LAPSED, ~units.c.alone)
+    .values(
+        state=UnitState.READY.value,
+        suspicion=case((units.c.suspicion < MOST_SUSPECT, units.c.suspicion + 1), else_=MOST_SUSPECT),
+    )
+    .returning(units.c.token)
+)
+
+# The operator's statements
+
+CANCEL_NAMED = (
+    update(units)
+    .where(units.c.key.in_(_KEYS), units.c.state.in_(_UNFINISHED))
+    .values(state=UnitState.CANCELLED.value, finished_at=now())
+    .returning(units.c.id)
+)
+CANCEL_ALL = (
+    update(units)
+    .where(units.c.state.in_(_UNFINISHED))
+    .values(state=UnitState.CANCELLED.value, finished_at=now())
+    .returning(units.c.id)
+)
+FINISHED = (
+    select(units.c.id, units.c.owner, units.c.priority)
+    .where(units.c.state.in_(_STATES))
+    .order_by(units.c.id)
+    .with_for_update()
+)
+FINISHED_NAMED = FINISHED.where(units.c.key.in_(_KEYS))
+REQUEUE_UNIT = update(units).where(units.c.id == bindparam("unit_id")).values(**_CLEAN_RECORD)
+
+# Reading
+
+COUNT_BY_STATE = select(units.c.state, func.count().label("units")).group_by(units.c.state)
+COUNT_AVAILABLE = select(func.count().label("units"), (now() - func.min(units.c.available_at)).label("oldest_s")).where(
+    _AVAILABLE
+)
+
+_PAGE = 500
+_RECORDS = select(units).where(units.c.state.in_(_STATES)).order_by(units.c.id)
+RECORD = select(units).where(units.c.key == bindparam("key", type_=Text))
+RECORDS_AFTER = _RECORDS.where(units.c.id > bindparam("after", type_=Integer)).limit(_PAGE)
+RECORDS_NUMBERED = _RECORDS.where(units.c.id.in_(_IDS))
+IDS_NAMED = select(units.c.id).where(units.c.state.in_(_STATES), units.c.key.in_(_KEYS))
+
+GRANTS = select(grants, units.c.key).join(units).order_by(grants.c.id)
+GRANTS_OF_UNIT = GRANTS.where(units.c.key == bindparam("key", type_=Text))

@@ -1,0 +1,116 @@
+"""Puts the rooms together from settings: the only place that knows both the worker and the models."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from volery import metrics
+from volery.artifacts import open_results, open_source
+from volery.queue import open_store
+from volery.settings import Settings
+from volery.speech.pipeline import SpeechPipeline, load_pipeline
+from volery.units import QuarantineError
+from volery.worker.gpu import GpuThread
+from volery.worker.health import Health
+from volery.worker.probes import ProbeServer
+from volery.worker.publication import OnEnded
+from volery.worker.worker import Ending, Worker
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class WorkerRun:
+    """How a worker process is run, beside its settings."""
+
+    burst: bool = False
+    serve_http: bool = True
+    on_ready: Callable[[], None] = lambda: None
+    on_ended: OnEnded = lambda _: None
+
+
+async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
+    """Run one worker process from its start to its end.
+
+    Raises:
+        ConfigurationError: settings, models or the machine make it impossible.
+        StoreError: the job store or the artifacts cannot be used.
+    """
+    health = Health(stall_seconds=settings.worker.health_stall_seconds)
+    probes = _serve_probes(settings, health) if run.serve_http else None
+    gpu = GpuThread()
+    store = await open_store(settings.queue)
+    try:
+        results = open_results(settings.artifacts.artifacts_url)
+        results.check()
+        pipeline = await gpu.run(lambda: _load_models(settings))
+        worker = Worker(
+            store=store,
+            source=open_source(),
+            results=results,
+            process=pipeline.process,
+            gpu=gpu,
+            settings=settings.worker,
+            audio=settings.audio,
+            lease_seconds=settings.queue.lease_seconds,
+            prepare_whole_flight=settings.provider.prepare_flight_enabled,
+            burst=run.burst,
+            health=health,
+            on_ended=run.on_ended,
+        )
+        _report_switches({**pipeline.switch_states(), **worker.switch_states()})
+        health.models_ready = True
+        run.on_ready()
+        ending = await _run_until_signalled(worker)
+        if worker.stop.quarantine is not None:
+            await _linger(settings, worker.stop.quarantine)
+        return ending
+    finally:
+        await store.close()
+        gpu.close()
+        if probes is not None:
+            probes.close()
+
+
+def _serve_probes(settings: Settings, health: Health) -> ProbeServer:
+    probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port)
+    log.info("serving metrics and probes", port=probes.port)
+    return probes
+
+
+def _load_models(settings: Settings) -> SpeechPipeline:
+    pipeline = load_pipeline(settings.speech, settings.provider)
+    pipeline.warm_up()
+    for model in pipeline.models:
+        log.info("model loaded", role=model.role, name=model.name, source=model.source, digest=model.digest[:12])
+    return pipeline
+
+
+def _report_switches(states: dict[str, str]) -> None:
+    for switch, state in states.items():
+        log.info("switch", switch=switch, state=state)
+        for other in ("on", "off", "inapplicable"):
+            metrics.SWITCH_STATE.labels(switch, other).set(float(other == state))
+
+
+async def _run_until_signalled(worker: Worker) -> Ending:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop.drain)
+    try:
+        return await worker.run()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _linger(settings: Settings, quarantine: QuarantineError) -> None:
+    """Stay up to be scraped: a quarantine that nobody saw helps nobody."""
+    seconds = settings.worker.quarantine_linger_seconds
+    log.error("quarantined; exiting after a last scrape", reason=quarantine.reason, seconds=seconds)
+    await asyncio.sleep(seconds)

@@ -1,0 +1,121 @@
+"""Admission: how a lane comes by its next flight."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic, perf_counter
+
+import structlog
+
+from volery import metrics
+from volery.queue.store import JobStore
+from volery.settings import WorkerSettings
+from volery.units import Lease, RefundReason, StoreError
+from volery.worker.leases import HeldLease, LeaseKeeper
+from volery.worker.stop import Stop
+
+log = structlog.get_logger(__name__)
+
+_STORE_RETRY_SECONDS = (0.5, 30.0)
+_BURST_STORE_FAILURES = 6
+
+
+class Admission:
+    """Pulls flights, one lane at a time, until there will be no more."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        keeper: LeaseKeeper,
+        settings: WorkerSettings,
+        worker: str,
+        lease_seconds: float,
+        stop: Stop,
+        *,
+        burst: bool,
+    ) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._settings = settings
+        self._worker = worker
+        self._lease_seconds = lease_seconds
+        self._stop = stop
+        self._burst = burst
+        self._one_at_a_time = asyncio.Lock()
+        self._flight_ended = asyncio.Event()
+        self._store_failures = 0
+
+    def flight_ended(self) -> None:
+        """Tell a lane that waits for work to look again: the end of a flight may have made some."""
+        self._flight_ended.set()
+
+    async def next_flight(self) -> list[HeldLease] | None:
+        """The next flight, waiting for work; None when draining, or when a burst has no more.
+
+        Raises:
+            StoreError: in a burst, the store stayed out of reach.
+        """
+        async with self._one_at_a_time:
+            while not self._stop.requested.is_set():
+                self._flight_ended.clear()
+                try:
+                    if held := await self._pull():
+                        return held
+                    if self._stop.requested.is_set() or (self._burst and await self._is_drained()):
+                        return None
+                    self._store_failures = 0
+                except StoreError as error:
+                    await self._back_off(error)
+                    continue
+                await self._wait(self._settings.poll_seconds)
+        return None
+
+    async def _pull(self) -> list[HeldLease]:
+        asked_at, started = monotonic(), perf_counter()
+        pulling = asyncio.create_task(self._store.pull(self._worker, self._settings.flight_units, self._lease_seconds))
+        try:
+            leases = await asyncio.wait_for(asyncio.shield(pulling), self._settings.admission_deadline_seconds)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            # The grant may still arrive, and nobody would work on it.
+            pulling.add_done_callback(self._refund_late)
+            if isinstance(error, TimeoutError):
+                raise StoreError("a pull outlasted its deadline") from error
+            raise
+        if not leases:
+            return []
+        metrics.STAGE_SECONDS.labels("admission").observe(perf_counter() - started)
+        self._store_failures = 0
+        held = self._keeper.hold(leases, asked_at)
+        if self._stop.requested.is_set():
+            await self._keeper.refund([one.token for one in held], self._stop.refund_reason)
+            return []
+        return held
+
+    def _refund_late(self, pulling: asyncio.Task[list[Lease]]) -> None:
+        if pulling.cancelled() or pulling.exception() is not None or not pulling.result():
+            return
+        tokens = [lease.token for lease in pulling.result()]
+        self._late = asyncio.ensure_future(self._keeper.refund(tokens, RefundReason.LATE_GRANT))
+
+    async def _is_drained(self) -> bool:
+        """Whether nothing is ready, leased by anyone or backing off."""
+        await self._store.reap()
+        return (await self._store.counts()).unfinished == 0
+
+    async def _back_off(self, error: StoreError) -> None:
+        self._store_failures += 1
+        if self._burst and self._store_failures >= _BURST_STORE_FAILURES:
+            raise error
+        shortest, longest = _STORE_RETRY_SECONDS
+        wait = min(shortest * 2 ** (self._store_failures - 1), longest)
+        log.warning("no flight: the store cannot be used; trying again", seconds=wait, error=str(error))
+        await self._wait(wait)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, unless a flight's end or a drain comes first."""
+        waits = [asyncio.create_task(event.wait()) for event in (self._flight_ended, self._stop.requested)]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()

@@ -1,0 +1,69 @@
+"""The HTTP port, served from threads of its own so that a blocked event loop cannot hide."""
+
+from __future__ import annotations
+
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from volery.units import ConfigurationError
+from volery.worker.health import Health
+
+
+class ProbeServer:
+    """Answers `/metrics`, `/healthz` and `/readyz` until it is closed."""
+
+    def __init__(self, health: Health, host: str, port: int) -> None:
+        """Listen at once; port 0 picks a free one.
+
+        Raises:
+            ConfigurationError: the address cannot be had.
+        """
+        handler = type("Handler", (_Handler,), {"health": health})
+        try:
+            self._server = ThreadingHTTPServer((host, port), handler)
+        except (OSError, OverflowError) as error:
+            raise ConfigurationError(
+                f"cannot listen on {host}:{port}: {error}; set BATCH_PIPELINE_HTTP_PORT to a free port, or 0"
+            ) from error
+        self._server.daemon_threads = True
+        Thread(target=self._server.serve_forever, name="probes", daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        """The port that was bound."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    health: Health
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._answer(200, generate_latest(), CONTENT_TYPE_LATEST)
+            case "/healthz":
+                self._verdict(self.health.unhealthy())
+            case "/readyz":
+                self._verdict(self.health.unready())
+            case _:
+                self._answer(404, b"try /metrics, /healthz or /readyz\n")
+
+    def _verdict(self, trouble: str | None) -> None:
+        self._answer(200 if trouble is None else 503, f"{trouble or 'ok'}\n".encode())
+
+    def _answer(self, status: int, body: bytes, content_type: str = "text/plain; charset=utf-8") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Probes come every few seconds; they are not worth a line each."""

@@ -1,0 +1,46 @@
+"""Why a worker takes no more work, once it does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from volery import metrics
+from volery.units import QuarantineError, RefundReason
+from volery.worker.health import Health
+
+log = structlog.get_logger(__name__)
+
+
+class Stop:
+    """Set once, never unset: by a drain, or by a quarantine, which outranks it."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self.requested = asyncio.Event()
+        self.at_once = asyncio.Event()
+        self.quarantine: QuarantineError | None = None
+
+    def drain(self) -> None:
+        """Admit nothing more and finish what has the GPU; a second call gives everything back at once."""
+        if self.requested.is_set():
+            self.at_once.set()
+            return
+        log.info("draining")
+        self._health.draining = True
+        self.requested.set()
+
+    def enter_quarantine(self, error: QuarantineError) -> None:
+        """From here on nothing of this process may be believed: admit nothing, publish nothing."""
+        log.error("quarantined", reason=error.reason, error=error.message)
+        metrics.QUARANTINE.labels(error.reason).set(1)
+        self._health.quarantined = error.reason
+        self.quarantine = self.quarantine or error
+        self.requested.set()
+        self.at_once.set()
+
+    @property
+    def refund_reason(self) -> RefundReason:
+        """Why leases that are given back now are given back."""
+        return RefundReason.DRAIN if self.quarantine is None else RefundReason.QUARANTINE

@@ -1,0 +1,162 @@
+"""The worker: lanes that pull flights, and the ends they may come to (burst, drain, quarantine)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from time import monotonic
+from typing import Any
+
+import structlog
+
+from volery import metrics
+from volery.artifacts.store import AudioSource, ResultStore
+from volery.queue.store import JobStore
+from volery.settings import AudioSettings, WorkerSettings
+from volery.units import QuarantineError, StoreError
+from volery.worker.admission import Admission
+from volery.worker.budget import DecodeBudget
+from volery.worker.flight import FlightRun, Process, Tools
+from volery.worker.gpu import GpuThread
+from volery.worker.health import Health
+from volery.worker.leases import LeaseKeeper
+from volery.worker.preparation import AudioLoader
+from volery.worker.publication import OnEnded, Publisher
+from volery.worker.stop import Stop
+
+log = structlog.get_logger(__name__)
+
+
+class Ending(Enum):
+    """How a worker's run came to its end."""
+
+    FINISHED = "finished"
+    DRAINED = "drained"
+    OVERRAN = "overran"
+    QUARANTINED = "quarantined"
+
+
+def process_name() -> str:
+    """A name that no other process, and no later one on this host, shares."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+class Worker:
+    """Runs lanes over a job store until it is drained, quarantined or, in a burst, out of work."""
+
+    def __init__(
+        self,
+        *,
+        store: JobStore,
+        source: AudioSource,
+        results: ResultStore,
+        process: Process,
+        gpu: GpuThread,
+        settings: WorkerSettings,
+        audio: AudioSettings,
+        lease_seconds: float,
+        prepare_whole_flight: bool,
+        burst: bool = False,
+        health: Health | None = None,
+        on_ended: OnEnded = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self.health = health or Health(stall_seconds=settings.health_stall_seconds)
+        self.stop = Stop(self.health)
+        self._io = ThreadPoolExecutor(settings.artifact_io_threads, thread_name_prefix="io")
+        self._keeper = LeaseKeeper(store, lease_seconds)
+        self._lease_seconds = lease_seconds
+        self._admission = Admission(
+            store, self._keeper, settings, process_name(), lease_seconds, self.stop, burst=burst
+        )
+        metrics.BUDGET_LIMIT.set(settings.decode_budget_seconds)
+        self._tools = Tools(
+            process=process,
+            gpu=gpu,
+            gpu_lock=asyncio.Lock(),
+            health=self.health,
+            budget=DecodeBudget(settings.decode_budget_seconds, metrics.BUDGET_IN_USE.set),
+            section_budget=DecodeBudget(settings.group_seconds),
+            loader=AudioLoader(source, audio, settings.group_seconds),
+            io=self._io,
+            keeper=self._keeper,
+            publisher=Publisher(store, results, self._keeper, self._io, self.switch_states, on_ended),
+            stop=self.stop,
+            prepare_whole_flight=prepare_whole_flight,
+        )
+
+    def switch_states(self) -> dict[str, str]:
+        """The switches that the worker itself holds, as they are."""
+        return {"prepare_flight": "on" if self._tools.prepare_whole_flight else "off"}
+
+    async def run(self) -> Ending:
+        """Work until the end.
+
+        Raises:
+            StoreError: in a burst, the store stayed out of reach.
+        """
+        lanes = [asyncio.create_task(self._lane(), name=f"lane-{n}") for n in range(self._settings.lanes)]
+        upkeep = [asyncio.create_task(one) for one in (self._keeper.run(), self._maintain(), self.health.beat())]
+        try:
+            return await self._run_to_the_end(asyncio.gather(*lanes))
+        finally:
+            await _cancel(lanes)
+            await self._keeper.refund(self._keeper.tokens, self.stop.refund_reason)
+            await _cancel(upkeep)
+            self._io.shutdown(wait=False, cancel_futures=True)
+
+    async def _run_to_the_end(self, lanes: asyncio.Future[Any]) -> Ending:
+        stopping: asyncio.Future[Any] = asyncio.create_task(self.stop.requested.wait())
+        await asyncio.wait((lanes, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if self.stop.requested.is_set():
+            await self._finish_within_drain(lanes)
+        if self.stop.quarantine is not None:
+            return Ending.QUARANTINED
+        if not lanes.done():
+            return Ending.OVERRAN
+        lanes.result()
+        return Ending.DRAINED if self.stop.requested.is_set() else Ending.FINISHED
+
+    async def _finish_within_drain(self, lanes: asyncio.Future[Any]) -> None:
+        """Give lanes the time of a drain, or none where everything must go back at once."""
+        at_once: asyncio.Future[Any] = asyncio.create_task(self.stop.at_once.wait())
+        await asyncio.wait([lanes, at_once], timeout=self._settings.drain_seconds, return_when=asyncio.FIRST_COMPLETED)
+        at_once.cancel()
+
+    async def _lane(self) -> None:
+        while held := await self._admission.next_flight():
+            try:
+                await FlightRun(held, self._tools).run()
+            except QuarantineError as error:
+                self.stop.enter_quarantine(error)
+                return
+            finally:
+                self._admission.flight_ended()
+
+    async def _maintain(self) -> None:
+        """Reap lapsed leases and report the queue's depth, for ever."""
+        while True:
+            try:
+                await self._store.reap()
+                counts = await self._store.counts()
+                metrics.READY_UNITS.set(counts.available)
+                metrics.OLDEST_READY_SECONDS.set(counts.oldest_available_s or 0.0)
+                self.health.store_seen = monotonic()
+            except StoreError as error:
+                log.warning("the store cannot be reached", error=str(error))
+            await asyncio.sleep(min(self._lease_seconds / 2, 15.0))
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,240 @@
+"""Audio containers, opened through FFmpeg (PyAV) with nothing but their bytes to go by."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from fractions import Fraction
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import av
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.error import EOFError as EndOfFile
+from av.error import FFmpegError
+from av.packet import Packet
+
+from volery.audio.endings import ogg_breaks_off, riff_breaks_off
+from volery.audio.samples import is_usable
+from volery.units import Reason, UnitError, UnitFailed, UnitRejected
+
+# The formats that FFmpeg may find in a file. Playlists, scripts and stream descriptions (hls, dash,
+# concat, sdp, …), which name other files or hosts to open, are not among them and must never be.
+_FORMATS = (
+    *("aac", "ac3", "aiff", "amr", "ape", "asf", "au", "avi", "caf", "dts", "eac3", "flac", "flv", "matroska"),
+    *("mov", "mp3", "mpeg", "mpegts", "nistsphere", "ogg", "tta", "voc", "w64", "wav", "wv"),
+)
+_OPTIONS = {"format_whitelist": ",".join(_FORMATS), "protocol_whitelist": "none"}
+
+# Formats whose files state their length and where each packet lies; others estimate both from bit rates.
+_EXACT = ("aiff", "au", "caf", "flac", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "w64", "wav")
+_SEEKABLE = (*_EXACT, "ogg")
+
+# Encoder delay and padding make a stream a little longer or shorter than what is stated.
+_PROMISE_SLACK_SECONDS = 0.1
+# A decoder needs a run-up after a jump: 80 ms for Opus, a frame or two for AAC and Vorbis.
+_RUN_UP_SECONDS = 1.0
+# Stands in for a stream that names none: FFmpeg's own, microseconds.
+_ANY_TIME_BASE = Fraction(1, 1_000_000)
+# How often reading goes on after the container itself could not be read.
+_MAX_BREAKS = 16
+
+av.logging.set_level(None)
+
+
+class AudioFile:
+    """The best audio stream of a file, opened; a context manager.
+
+    `damaged` turns true where a part of the file could not be read or decoded.
+
+    Raises:
+        UnitRejected: `audio_empty`, `audio_undecodable` or `audio_no_stream`.
+        UnitFailed: `audio_unavailable` where the stream cannot be read.
+    """
+
+    def __init__(self, stream: BinaryIO, uri: str) -> None:
+        self._stream = stream
+        self._uri = uri
+        self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._container.close()
+
+    @property
+    def container(self) -> str:
+        """FFmpeg's name of the container format."""
+        return str(self._container.format.name)
+
+    @property
+    def codec(self) -> str:
+        """FFmpeg's name of the codec."""
+        return str(self._audio.codec_context.codec.canonical_name)
+
+    @property
+    def claimed_s(self) -> float | None:
+        """Length in seconds that the container claims or that its bit rate suggests; None where unknown."""
+        if self._audio.duration:
+            return float(self._audio.duration * self._time_base)
+        return self._container.duration / av.time_base if self._container.duration else None
+
+    def frames(self) -> Iterator[AudioFrame]:
+        """Decoded frames from here to the end of the file, past whatever is damaged.
+
+        Raises:
+            UnitFailed: `audio_unavailable` where the stream cannot be read.
+        """
+        for _ in range(_MAX_BREAKS):
+            try:
+                for packet in self._container.demux(self._audio):
+                    yield from self._decoded(packet)
+                    self._input.check(self._uri)
+                return
+            except FFmpegError:
+                self._input.check(self._uri)
+                self.damaged = True
+
+    def packets_reach(self, seconds: float) -> bool:
+        """Whether the stream's packets last longer than `seconds`; cheap, and read no further than that.
+
+        Unlike a length in a header, packets do exist. Reopens the file: frames start anew.
+        """
+        total, limit = 0, seconds / self._time_base
+        try:
+            for packet in self._container.demux(self._audio):
+                total += packet.duration or 0
+                if total > limit:
+                    return True
+            return False
+        except FFmpegError:
+            return False
+        finally:
+            self._input.check(self._uri)
+            self.reopen()
+
+    def jump(self, first: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
+        """Frames from shortly before `seconds` of a file whose first frame is `first`; none where that fails."""
+        if self.container in _SEEKABLE and first.pts is not None:
+            target = first.pts + int((seconds - _RUN_UP_SECONDS) / self._time_base)
+            try:
+                self._container.seek(target, stream=self._audio)
+            except FFmpegError:
+                return
+            yield from self.frames()
+
+    def reopen(self) -> None:
+        """Start anew from the file's beginning."""
+        self._container.close()
+        self._open()
+
+    def breaks_off(self, decoded_s: float) -> bool:
+        """Whether a file that decoded to `decoded_s` seconds should have held more."""
+        if self._states_length() and (self.claimed_s or 0.0) - decoded_s > _PROMISE_SLACK_SECONDS:
+            return True
+        if self.container == "wav":
+            return riff_breaks_off(self._stream)
+        return self.container == "ogg" and ogg_breaks_off(self._stream)
+
+    def _states_length(self) -> bool:
+        if self.container == "mp3":
+            # FFmpeg knows an encoder delay only from a LAME tag, which counts the frames as well.
+            return bool(self._audio.start_time)
+        return self.container in _EXACT and (self._audio.duration is not None or len(self._container.streams) == 1)
+
+    def _open(self) -> None:
+        self._input = _Input(self._stream)
+        self._container = self._opened()
+        self.damaged = False
+        best = self._container.streams.best("audio")
+        if not isinstance(best, AudioStream):
+            self._container.close()
+            raise UnitRejected(Reason.AUDIO_NO_STREAM, f"{self._uri} holds no audio stream")
+        if best.codec_context is None:
+            self._container.close()
+            raise UnitRejected(
+                Reason.AUDIO_UNDECODABLE, f"{self._uri} holds audio in a codec that FFmpeg cannot decode"
+            )
+        best.codec_context.thread_count = 1
+        self._audio: AudioStream = best
+        self._time_base = best.time_base or _ANY_TIME_BASE
+
+    def _opened(self) -> InputContainer:
+        if self._input.is_empty():
+            self._input.check(self._uri)
+            raise UnitRejected(Reason.AUDIO_EMPTY, f"{self._uri} holds no bytes")
+        try:
+            # Without a name FFmpeg judges by content alone; `replace` because tags may hold any bytes.
+            return av.open(self._input, "r", container_options=_OPTIONS, metadata_errors="replace")
+        except FFmpegError as error:
+            self._input.check(self._uri)
+            raise undecodable(self._uri) from error
+
+    def _decoded(self, packet: Packet[AudioStream]) -> list[AudioFrame]:
+        try:
+            frames = packet.decode()
+        except EndOfFile:
+            return []
+        except FFmpegError:
+            self.damaged = True
+            return []
+        usable = [frame for frame in frames if is_usable(frame)]
+        self.damaged |= len(usable) < len(frames)
+        return usable
+
+
+def undecodable(uri: str) -> UnitRejected:
+    """The rejection of a file that no decoder makes sense of."""
+    return UnitRejected(Reason.AUDIO_UNDECODABLE, f"{uri} holds nothing that can be decoded as audio")
+
+
+class _Input:
+    """A binary stream as FFmpeg may use it: nothing is raised into C, trouble is kept for `check`."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._trouble: Exception | None = None
+        self.seek(0)
+
+    def is_empty(self) -> bool:
+        """Whether there is not a single byte; rewinds."""
+        first = self.read(1)
+        self.seek(0)
+        return not first
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end and after trouble."""
+        if self._trouble is not None:
+            return b""
+        try:
+            return self._stream.read(size)
+        except (OSError, UnitError) as error:
+            self._trouble = error
+            return b""
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move as files do; -1 for a place that no file has, such as damaged headers point to."""
+        try:
+            return self._stream.seek(offset, whence)
+        except (ValueError, OverflowError):
+            return -1
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                self._trouble = error
+            return -1
+
+    def tell(self) -> int:
+        """The position in bytes."""
+        return self._stream.tell()
+
+    def check(self, uri: str) -> None:
+        """Raise what reading ran into, if anything."""
+        if isinstance(self._trouble, UnitError):
+            raise self._trouble
+        if self._trouble is not None:
+            raise UnitFailed(
+                Reason.AUDIO_UNAVAILABLE, f"{uri} cannot be read just now: {self._trouble}"
+            ) from self._trouble

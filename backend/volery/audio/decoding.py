@@ -1,0 +1,191 @@
+"""Bytes in, 16 kHz mono float32 out, or a typed reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from math import isfinite
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+from av.audio.frame import AudioFrame
+
+from volery.audio.containers import AudioFile, undecodable
+from volery.audio.samples import Resampler, Samples, to_mono
+from volery.units import SAMPLE_RATE, Clip, Reason, UnitRejected
+
+# A clip that starts later than this is reached by a jump; an earlier one is reached as fast by decoding.
+_JUMP_FROM_SECONDS = 30.0
+_ROUNDING_SECONDS = 1e-6
+_NO_SAMPLES = np.empty(0, np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoded:
+    """Decoded audio: `samples` is mono float32 of shape `(samples,)` at 16 kHz, within -1 to 1.
+
+    `container`, `codec`, `sample_rate` and `channels` say what it was before; `truncated` that the
+    file should have held more, or that a part of it could not be decoded.
+    """
+
+    samples: npt.NDArray[np.float32]
+    container: str
+    codec: str
+    sample_rate: int
+    channels: int
+    truncated: bool
+
+    @property
+    def duration_s(self) -> float:
+        """Length in seconds."""
+        return len(self.samples) / SAMPLE_RATE
+
+
+def probe_seconds(stream: BinaryIO, uri: str) -> float | None:
+    """Length in seconds that the container claims for the whole file; None where it claims none.
+
+    Only a hint: headers lie, and some formats have it estimated from a bit rate. Leaves the
+    stream rewound. `uri` is for messages alone.
+
+    Raises:
+        UnitRejected, UnitFailed: as `decode` would on opening.
+    """
+    try:
+        with AudioFile(stream, uri) as file:
+            return file.claimed_s
+    finally:
+        stream.seek(0)
+
+
+def decode(stream: BinaryIO, uri: str, *, clip: Clip | None, max_seconds: float) -> Decoded:
+    """Decode a seekable stream, or a clip of it, that lasts at most `max_seconds`.
+
+    Content alone decides what is in the stream; `uri` is for messages alone. A clip's end beyond
+    the end of the file is cut to it. Damaged parts are left out. Safe to call from several threads.
+
+    Raises:
+        UnitRejected: `audio_empty`, `audio_undecodable`, `audio_no_stream`, `audio_too_long` or
+            `audio_bad_clip`.
+        UnitFailed: `audio_unavailable` where the stream cannot be read.
+    """
+    clip = clip or Clip()
+    _check_clip(clip, uri)
+    with AudioFile(stream, uri) as file:
+        if _claims_too_much(file, clip, max_seconds):
+            raise _too_long(uri, max_seconds)
+        frames, start_s = _frames_towards(file, clip.start_s)
+        cut = _Cut(clip, start_s)
+        samples = _collect(frames, cut, uri, max_seconds)
+        if not len(samples):
+            raise _nothing(file, cut, uri)
+        truncated = file.damaged or (not cut.is_complete and file.breaks_off(cut.position_s))
+        return Decoded(samples, file.container, file.codec, cut.rate, cut.channels, truncated)
+
+
+class _Cut:
+    """Takes a clip out of frames, the first of which starts at `start_s` of the file."""
+
+    def __init__(self, clip: Clip, start_s: float) -> None:
+        self._clip = clip
+        self._since_s = start_s
+        self._passed = 0
+        self.rate = 0
+        self.channels = 0
+
+    @property
+    def position_s(self) -> float:
+        """How much of the file has gone by, in seconds."""
+        return self._since_s + (self._passed / self.rate if self.rate else 0.0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing that follows belongs to the clip."""
+        return self._clip.end_s is not None and self._passed >= self._sample_at(self._clip.end_s)
+
+    def take(self, frame: AudioFrame) -> Samples:
+        """What of a frame is in the clip."""
+        if frame.sample_rate != self.rate:
+            self._since_s, self._passed = self.position_s, 0
+            self.rate = frame.sample_rate
+        self.channels = max(self.channels, frame.layout.nb_channels)
+        before, self._passed = self._passed, self._passed + frame.samples
+        start = max(self._sample_at(self._clip.start_s) - before, 0)
+        end = frame.samples if self._clip.end_s is None else max(self._sample_at(self._clip.end_s) - before, 0)
+        return to_mono(frame)[start:end] if start < frame.samples else _NO_SAMPLES
+
+    def _sample_at(self, seconds: float) -> int:
+        return round((seconds - self._since_s) * self.rate)
+
+
+def _collect(frames: Iterator[AudioFrame], cut: _Cut, uri: str, max_seconds: float) -> Samples:
+    resampler, kept_s = Resampler(), 0.0
+    for frame in frames:
+        samples = cut.take(frame)
+        kept_s += len(samples) / cut.rate
+        if kept_s > max_seconds + _ROUNDING_SECONDS:
+            raise _too_long(uri, max_seconds)
+        resampler.add(samples, cut.rate)
+        if cut.is_complete:
+            break
+    return resampler.finish()
+
+
+def _frames_towards(file: AudioFile, seconds: float) -> tuple[Iterator[AudioFrame], float]:
+    """Frames that begin at or before a place in the file, and where the first of them begins."""
+    frames = file.frames()
+    first = next(frames, None)
+    if first is None:
+        return iter(()), 0.0
+    if seconds >= _JUMP_FROM_SECONDS:
+        later = file.jump(first, seconds)
+        landed = next(later, None)
+        if landed is not None and (start_s := _seconds_between(first, landed)) is not None and start_s <= seconds:
+            return chain([landed], later), start_s
+        file.reopen()
+        return file.frames(), 0.0
+    return chain([first], frames), 0.0
+
+
+def _seconds_between(first: AudioFrame, later: AudioFrame) -> float | None:
+    if first.pts is None or later.pts is None or later.time_base is None:
+        return None
+    return float((later.pts - first.pts) * later.time_base)
+
+
+def _claims_too_much(file: AudioFile, clip: Clip, max_seconds: float) -> bool:
+    """Whether the unit is too long by the container's own word and by the packets behind it.
+
+    It spares decoding two hours of audio before refusing it.
+    """
+    last_s = clip.start_s + max_seconds
+    if (file.claimed_s or 0.0) <= last_s or (clip.end_s is not None and clip.end_s <= last_s):
+        return False
+    return file.packets_reach(last_s)
+
+
+def _check_clip(clip: Clip, uri: str) -> None:
+    start, end = clip.start_s, clip.end_s
+    if not (isfinite(start) and start >= 0) or (end is not None and not (isfinite(end) and end > start)):
+        raise UnitRejected(
+            Reason.AUDIO_BAD_CLIP, f"clip {start} to {end} s of {uri}: it has to start at 0 or later and end after that"
+        )
+
+
+def _too_long(uri: str, max_seconds: float) -> UnitRejected:
+    return UnitRejected(
+        Reason.AUDIO_TOO_LONG,
+        f"{uri} lasts longer than {max_seconds:g} s; submit it as several clips, "
+        "or raise BATCH_PIPELINE_AUDIO_MAX_SECONDS",
+    )
+
+
+def _nothing(file: AudioFile, cut: _Cut, uri: str) -> UnitRejected:
+    if cut.position_s > 0:
+        return UnitRejected(
+            Reason.AUDIO_BAD_CLIP, f"the clip of {uri} holds no sample: the audio ends at {cut.position_s:.3f} s"
+        )
+    if file.damaged:
+        return undecodable(uri)
+    return UnitRejected(Reason.AUDIO_EMPTY, f"{uri} holds a header and not a single sample")

@@ -32,6 +32,9 @@ _OPTIONS = {"format_whitelist": ",".join(_FORMATS), "protocol_whitelist": "none"
 _EXACT = ("aiff", "au", "caf", "flac", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "w64", "wav")
 _SEEKABLE = (*_EXACT, "ogg")
 
+# Formats that are found by scanning for a short bit pattern: any large file holds a frame or two by chance.
+_SCANNED = ("aac", "ac3", "dts", "eac3", "mp3", "mpeg")
+_CHANCE_SECONDS = 0.1
 # Encoder delay and padding make a stream a little longer or shorter than what is stated.
 _PROMISE_SLACK_SECONDS = 0.1
 # A decoder needs a run-up after a jump: 80 ms for Opus, a frame or two for AAC and Vorbis.
@@ -130,6 +133,10 @@ class AudioFile:
         """Start anew from the file's beginning."""
         self._container.close()
         self._open()
+
+    def is_chance(self, decoded_s: float) -> bool:
+        """Whether the `decoded_s` seconds found in the file are bytes that only look like audio."""
+        return self.damaged and decoded_s < _CHANCE_SECONDS and self.container in _SCANNED
 
     def breaks_off(self, decoded_s: float) -> bool:
         """Whether a file that decoded to `decoded_s` seconds should have held more."""

@@ -78,7 +78,7 @@ def decode(stream: BinaryIO, uri: str, *, clip: Clip | None, max_seconds: float)
         frames, start_s = _frames_towards(file, clip.start_s)
         cut = _Cut(clip, start_s)
         samples = _collect(frames, cut, uri, max_seconds)
-        if not len(samples):
+        if not len(samples) or file.is_chance(cut.position_s):
             raise _nothing(file, cut, uri)
         truncated = file.damaged or (not cut.is_complete and file.breaks_off(cut.position_s))
         return Decoded(samples, file.container, file.codec, cut.rate, cut.channels, truncated)
@@ -182,10 +182,10 @@ def _too_long(uri: str, max_seconds: float) -> UnitRejected:
 
 
 def _nothing(file: AudioFile, cut: _Cut, uri: str) -> UnitRejected:
-    if cut.position_s > 0:
+    if file.is_chance(cut.position_s) or (file.damaged and not cut.position_s):
+        return undecodable(uri)
+    if cut.position_s:
         return UnitRejected(
             Reason.AUDIO_BAD_CLIP, f"the clip of {uri} holds no sample: the audio ends at {cut.position_s:.3f} s"
         )
-    if file.damaged:
-        return undecodable(uri)
     return UnitRejected(Reason.AUDIO_EMPTY, f"{uri} holds a header and not a single sample")

@@ -137,8 +137,9 @@ def store_errors(url: URL) -> Iterator[None]:
 
 
 def _in_words(url: URL, error: BaseException) -> str:
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    for secret in filter(None, (url.password, *map(str, url.query.values()))):
-        said = said.replace(str(secret), "***")
+    lines = str(error).strip().splitlines()
+    said = lines[0] if lines else type(error).__name__
     advice = next((advice for sign, advice in _ADVICE if sign in said.lower()), _OTHER_ADVICE)
+    for secret in filter(None, (url.password, url.query.get("password"))):
+        said = said.replace(str(secret), "***")
     return f"{describe(url)} cannot be used: {said}; {advice}"

@@ -34,11 +34,14 @@ async def open_store(settings: QueueSettings) -> JobStore:
     url = parse_url(settings.database_url.get_secret_value())
     if is_embedded(url):
         make_folder(url)
-    store = SqlJobStore(create_engine(url), url, settings)
+    engine = create_engine(url)
+    store = SqlJobStore(engine, url, settings)
     try:
         if is_embedded(url):
-            await store.upgrade()
-        await store.check()
+            with store_errors(url):
+                await schema.ensure(engine, url)
+        else:
+            await store.check()
     except BaseException:
         await store.close()
         raise
@@ -69,11 +72,6 @@ class SqlJobStore:
         with store_errors(self._url):
             async with self._engine.connect() as conn:
                 yield conn
-
-    async def upgrade(self) -> None:
-        """Bring the schema up to this version's."""
-        with store_errors(self._url):
-            await schema.ensure(self._engine, self._url)
 
     async def check(self) -> None:
         """Raise `StoreError` unless the store can be reached and its schema is one this code runs on."""

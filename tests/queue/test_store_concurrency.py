@@ -1,0 +1,102 @@
+"""Many processes and many tasks on one store."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections import Counter
+
+from queue_database import Database, keys_of, units_named
+
+from volery.queue import JobStore, Publication
+from volery.units import RefundReason, ResultClass, UnitState
+
+UNITS = [f"u{number}" for number in range(300)]
+
+
+async def work(store: JobStore, worker: str) -> list[str]:
+    """Pull and complete until nothing is left; the keys that were granted."""
+    granted: list[str] = []
+    while leases := await store.pull(worker, 4, 60):
+        granted += keys_of(leases)
+        results = [Publication(lease.token, f"by {worker}", ResultClass.SPEECH, 1.0) for lease in leases]
+        assert len(await store.complete(results)) == len(leases)
+    return granted
+
+
+def work_in_process(url: str, worker: str) -> list[str]:
+    async def run() -> list[str]:
+        store = await Database(url).open()
+        try:
+            lanes = await asyncio.gather(work(store, worker), work(store, worker))
+        finally:
+            await store.close()
+        return [key for lane in lanes for key in lane]
+
+    return asyncio.run(run())
+
+
+def test_processes_are_granted_each_unit_once(database: Database) -> None:
+    async def submit() -> None:
+        store = await database.open()
+        await store.submit(units_named(*UNITS))
+        await store.close()
+
+    async def committed() -> tuple[dict[UnitState, int], int]:
+        store = await database.open()
+        counts, grants = await store.counts(), await store.grants()
+        await store.close()
+        return counts.by_state, len(grants)
+
+    asyncio.run(submit())
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        granted = pool.starmap(work_in_process, [(database.url, f"w{number}") for number in range(4)], chunksize=1)
+    assert Counter(key for keys in granted for key in keys) == Counter(UNITS)
+    assert asyncio.run(committed()) == ({UnitState.DONE: 300}, 300)
+
+
+async def test_tasks_are_granted_each_unit_once(store: JobStore) -> None:
+    await store.submit(units_named(*UNITS))
+    granted = await asyncio.gather(*(work(store, f"w{number}") for number in range(12)))
+    assert Counter(key for keys in granted for key in keys) == Counter(UNITS)
+
+
+async def test_lanes_of_one_process_never_hold_a_unit_beside_one_that_is_alone(
+    store: JobStore, database: Database
+) -> None:
+    await store.submit(units_named("a", "b"))
+    for worker in ("w1", "w2"):
+        await database.lapse(await store.pull(worker, 8, 60))
+        await store.reap()
+    pulls = await asyncio.gather(*(store.pull("w3", 8, 60) for _ in range(8)))
+    assert [lease.alone for leases in pulls for lease in leases] == [True]
+
+
+async def test_the_same_submission_from_many_tasks_is_one(store: JobStore) -> None:
+    batch = units_named(*UNITS)
+    submitted = await asyncio.gather(*(store.submit(batch) for _ in range(8)))
+    assert sum(one.new for one in submitted) == len(UNITS)
+    assert (await store.counts()).available == len(UNITS)
+
+
+async def test_of_two_ends_of_one_lease_only_one_counts(store: JobStore) -> None:
+    await store.submit(units_named(*UNITS[:20]))
+    leases = await store.pull("w", 20, 60)
+    ends = await asyncio.gather(
+        *(store.complete([Publication(lease.token, "x", ResultClass.SPEECH, 1.0)]) for lease in leases),
+        *(store.refund([lease.token], RefundReason.DRAIN) for lease in leases),
+    )
+    assert Counter(token for held in ends for token in held) == Counter(lease.token for lease in leases)
+
+
+async def test_a_task_cancelled_in_a_pull_leaves_a_store_that_works(store: JobStore) -> None:
+    await store.submit(units_named(*UNITS))
+    for patience in range(8):
+        pull = asyncio.create_task(store.pull("gone", 8, 60))
+        for _ in range(patience):
+            await asyncio.sleep(0)
+        pull.cancel()
+        await asyncio.gather(pull, return_exceptions=True)
+    assert len(await store.pull("w", 8, 60)) == 8
+    live = [grant for grant in await store.grants() if grant.ended_at is None]
+    assert len(live) == (await store.counts()).by_state[UnitState.LEASED]

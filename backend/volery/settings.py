@@ -122,7 +122,9 @@ class SpeechSettings(_Group):
     diarization_model: str | None = Field(
         None, description="`embedded`, a path or a hub name; unset: the embedded models."
     )
-    speech_batch_windows: int = Field(32, ge=1, description="Windows in one segmentation or embedding batch.")
+    speech_batch_windows: int = Field(
+        0, ge=0, description="Windows in one segmentation batch; 0: 32 on an accelerator, 4 on a CPU."
+    )
     cpu_threads: int = Field(0, ge=0, description="Threads for models on the CPU; 0: as many as the process may use.")
 
 

@@ -58,6 +58,7 @@ class Reason(StrEnum):
     AUDIO_BAD_CLIP = "audio_bad_clip"
     AUDIO_CHANGED = "audio_changed"
     AUDIO_UNAVAILABLE = "audio_unavailable"
+    LANGUAGE_UNSUPPORTED = "language_unsupported"
     SPEECH_FAILED = "speech_failed"
     SPEECH_OUT_OF_MEMORY = "speech_out_of_memory"
     PUBLISH_FAILED = "publish_failed"

@@ -1,0 +1,229 @@
+"""The speech pipeline: decoded units in, transcripts out. It does all the work on one thread."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from volery import metrics
+from volery.settings import ProviderConfig, SpeechSettings
+from volery.speech.asr import AsrEngine, Hypothesis, SwitchState, asked_language
+from volery.speech.device import choose_device, use_threads
+from volery.speech.diarization import Diarizer, load_diarizer
+from volery.speech.failures import as_unit_error, described
+from volery.speech.models import segmentation_weights
+from volery.speech.quiet import hush
+from volery.speech.segmentation import Segmenter
+from volery.speech.segments import Activity
+from volery.speech.speakers import with_speakers
+from volery.speech.vad import Detection, PyannoteVad, SileroVad, VadEngine
+from volery.speech.whisper import load_whisper
+from volery.speech.windows import SpeechWindow, cut_windows, windows_of
+from volery.units import (
+    SAMPLE_RATE,
+    ConfigurationError,
+    ModelInfo,
+    PreparedUnit,
+    QuarantineError,
+    ResultClass,
+    Transcript,
+    Turn,
+    Unit,
+    UnitError,
+    Word,
+)
+
+ACCELERATOR_BATCH = 32
+CPU_BATCH = 4
+"""Segmentation windows in a batch. Every batch is filled up, and a CPU gains little from large ones."""
+
+log = logging.getLogger(__name__)
+
+_UNHEARD = Detection((), Activity(np.zeros(0, dtype=np.float32), 0.0, 1.0))
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """A unit on its way through the stages."""
+
+    prepared: PreparedUnit
+    language: str | None = None
+    detection: Detection = _UNHEARD
+    turns: tuple[Turn, ...] = ()
+    windows: list[SpeechWindow] = field(default_factory=list)
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    timings: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("vad", "diarize", "asr"), 0.0))
+    error: UnitError | None = None
+
+    @property
+    def unit(self) -> Unit:
+        return self.prepared.unit
+
+    @property
+    def samples(self) -> npt.NDArray[np.float32]:
+        return self.prepared.audio.samples
+
+    @property
+    def has_speech(self) -> bool:
+        return self.error is None and bool(self.detection.speech)
+
+    def words(self) -> list[Word]:
+        """The words of all windows in unit time."""
+        return [
+            Word(word.text, round(at + word.start_s, 3), round(at + word.end_s, 3), word.confidence)
+            for at, hypothesis in zip((window.start_s for window in self.windows), self.hypotheses, strict=True)
+            for word in hypothesis.words
+        ]
+
+    def heard_language(self) -> str | None:
+        """The language of most of the audio that had words."""
+        seconds: defaultdict[str, float] = defaultdict(float)
+        for window, hypothesis in zip(self.windows, self.hypotheses, strict=True):
+            if hypothesis.language and hypothesis.words:
+                seconds[hypothesis.language] += window.duration_s
+        return max(seconds, key=lambda language: seconds[language], default=None)
+
+
+class SpeechPipeline:
+    """VAD, diarization and ASR over groups of units; built once, used from one thread."""
+
+    def __init__(
+        self, settings: SpeechSettings, vad: VadEngine, diarizer: Diarizer, asr: AsrEngine, reuse: SwitchState
+    ) -> None:
+        self._settings = settings
+        self._vad = vad
+        self._diarizer = diarizer
+        self._asr = asr
+        self._reuse = reuse
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """The models, one a role: vad, segmentation, embedding, asr."""
+        return (self._vad.info, self._diarizer.segmentation, self._diarizer.embedding, self._asr.info)
+
+    def switch_states(self) -> dict[str, str]:
+        """Each switch that the models know, as it is on the live objects: on, off or inapplicable."""
+        return {"vad_segmentation_reuse": self._reuse, "asr_cuda_graphs": self._asr.graphs}
+
+    def warm_up(self) -> None:
+        """Do, before readiness, what the first group would otherwise wait for."""
+        self._asr.warm_up()
+
+    def process(self, group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        """A transcript a unit, in order, or what went wrong with that unit.
+
+        Raises:
+            QuarantineError: this process may no longer be trusted.
+        """
+        works = [_Work(prepared) for prepared in group]
+        with metrics.stage("vad"):
+            self._each("vad", works, self._detect)
+        with metrics.stage("diarize"):
+            self._each("diarize", [work for work in works if work.has_speech], self._diarize)
+        with metrics.stage("asr"):
+            self._hear([work for work in works if work.has_speech])
+        return [work.error or self._transcript(work) for work in works]
+
+    def _each(self, stage: str, works: Sequence[_Work], step: Callable[[_Work], None]) -> None:
+        """Run a stage unit by unit: one unit's failure is its own."""
+        for work in works:
+            started = perf_counter()
+            try:
+                step(work)
+            except QuarantineError:
+                raise
+            except Exception as error:
+                work.error = self._failure(stage, work, error)
+            work.timings[stage] += perf_counter() - started
+
+    def _failure(self, stage: str, work: _Work, error: Exception) -> UnitError:
+        failure = as_unit_error(stage, error)
+        if failure is not error:
+            log.error("%s failed on unit %s: %s", stage, work.unit.key, described(error))
+        return failure
+
+    def _detect(self, work: _Work) -> None:
+        work.language = asked_language(work.unit.options.language, self._asr.languages)
+        work.detection = self._vad.detect(work.samples)
+
+    def _diarize(self, work: _Work) -> None:
+        known = work.detection.segmentation if self._reuse == "on" else None
+        work.turns = self._diarizer.turns(work.samples, num_speakers=work.unit.options.num_speakers, known=known)
+
+    def _hear(self, works: Sequence[_Work]) -> None:
+        """ASR over the windows of all units together; where that fails, unit by unit."""
+        for index, work in enumerate(works):
+            detection = work.detection
+            duration_s = len(work.samples) / SAMPLE_RATE
+            cuts = cut_windows(detection.speech, detection.activity, duration_s, self._settings.asr_window_seconds)
+            work.windows = windows_of(index, work.samples, cuts, work.language)
+        try:
+            self._transcribe(works)
+        except QuarantineError:
+            raise
+        except Exception as error:
+            log.warning("asr failed on %d units together, now one by one: %s", len(works), described(error))
+            self._each("asr", works, lambda work: self._transcribe([work]))
+
+    def _transcribe(self, works: Sequence[_Work]) -> None:
+        windows = [window for work in works for window in work.windows]
+        started = perf_counter()
+        hypotheses = iter(self._asr.transcribe(windows))
+        per_second = (perf_counter() - started) / max(sum(window.duration_s for window in windows), 1e-9)
+        for work in works:
+            work.hypotheses = [next(hypotheses) for _ in work.windows]
+            work.timings["asr"] = per_second * sum(window.duration_s for window in work.windows)
+
+    def _transcript(self, work: _Work) -> Transcript:
+        words = with_speakers(work.words(), work.turns)
+        spoken = ResultClass.SPEECH if words else ResultClass.NO_WORDS
+        return Transcript(
+            result_class=spoken if work.detection.speech else ResultClass.NO_SPEECH,
+            words=words,
+            turns=work.turns,
+            speech=work.detection.speech,
+            language=work.heard_language(),
+            models=self.models,
+            switches=tuple(self.switch_states().items()),
+            timings=tuple(work.timings.items()),
+        )
+
+
+def load_pipeline(speech: SpeechSettings, provider: ProviderConfig) -> SpeechPipeline:
+    """Load every model that the settings ask for.
+
+    Raises:
+        ConfigurationError: a setting, a model or the machine makes the work impossible.
+    """
+    hush()
+    device = choose_device(speech.device)
+    batch = speech.speech_batch_windows or (CPU_BATCH if device.type == "cpu" else ACCELERATOR_BATCH)
+    asr = _load_asr(speech, provider, device)
+    segmenter = Segmenter(segmentation_weights(), batch, device) if speech.vad_engine == "pyannote" else None
+    vad: VadEngine = PyannoteVad(segmenter) if segmenter else SileroVad()
+    diarizer = load_diarizer(speech.diarization_model, segmenter, batch, device)
+    use_threads(speech.cpu_threads)
+    reuse = reuse_state(provider.vad_segmentation_reuse_enabled, segmenter, diarizer)
+    return SpeechPipeline(speech, vad, diarizer, asr, reuse)
+
+
+def reuse_state(enabled: bool, segmenter: Segmenter | None, diarizer: Diarizer) -> SwitchState:
+    """What the reuse switch comes to with these models."""
+    if segmenter is None or not diarizer.shares_model(segmenter):
+        return "inapplicable"
+    return "on" if enabled else "off"
+
+
+def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.device) -> AsrEngine:
+    embedded = speech.models == "embedded"
+    engine = speech.asr_engine or ("whisper" if embedded else "parakeet")
+    if engine == "whisper":
+        return load_whisper(speech.asr_model, embedded=embedded, cpu_threads=speech.cpu_threads)
+    raise ConfigurationError("not yet")

@@ -104,12 +104,12 @@ async def test_another_application_s_tables_are_not_touched(tmp_path: Path) -> N
 
 async def test_tables_that_vanish_are_an_error_with_advice(store: JobStore, database: Database) -> None:
     await database.execute("DROP TABLE grants")
-    with pytest.raises(StoreError, match=r"cannot be used: no such table: grants; .*volery db upgrade"):
+    with pytest.raises(StoreError, match=r"cannot be used: .*grants.*; .*volery db upgrade"):
         await store.grants()
 
 
 async def test_an_error_shows_no_statement_and_no_parameter(store: JobStore, database: Database) -> None:
-    await database.execute("DROP TABLE units")
+    await database.execute("ALTER TABLE units RENAME TO gone")
     with pytest.raises(StoreError) as raised:
         await store.cancel(["a private key"])
     error: BaseException | None = raised.value

@@ -27,8 +27,9 @@ _ADVICE = (
     ("malformed", "the file is damaged: restore it from a backup"),
     ("disk is full", "make room on its volume"),
     ("locked", "another process has held it for long: find what else has the file open"),
-    ("no such table", "its tables are missing: run `volery db upgrade`"),
     ("already exists", "it holds tables of something else: give Volery a database of its own"),
+    ("no such table", "its tables are missing: run `volery db upgrade`"),
+    ('relation "', "its tables are missing: run `volery db upgrade`"),
 )
 _OTHER_ADVICE = f"check {SETTING} and that the database runs"
 

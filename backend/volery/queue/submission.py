@@ -15,6 +15,7 @@ from volery.queue.store import Submitted
 from volery.units import KeyConflictError, Unit
 
 T = TypeVar("T")
+Values = dict[str, Any]
 Line = tuple[str, int]
 """An owner and a priority: units of one line are granted in the order of their submission."""
 
@@ -29,16 +30,15 @@ def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
 async def submit(conn: AsyncConnection, units: Sequence[Unit], *, replace: bool) -> Submitted:
     """Add units in the transaction of `conn`; see `JobStore.submit`."""
     batch = _distinct(units)
+    values = {unit.key: values_of(unit) for unit in batch}
     await take_turns(conn, "submission")
-    known = await _known(conn, [unit.key for unit in batch])
-    changed = [unit for unit in batch if unit.key in known and audio_of(unit) != audio_in(known[unit.key])]
+    known = await _known(conn, list(values))
+    changed = [unit.key for unit in batch if unit.key in known and audio_of(unit) != audio_in(known[unit.key])]
     if changed and not replace:
-        raise KeyConflictError([unit.key for unit in changed])
-    new = [unit for unit in batch if unit.key not in known]
-    rows = await _stamped(conn, new)
-    if rows:
-        await conn.execute(statements.ADD_UNIT, rows)
-    await _replace(conn, changed, [known[unit.key]["id"] for unit in changed])
+        raise KeyConflictError(changed)
+    new = [key for key in values if key not in known]
+    await _add(conn, [values[key] for key in new])
+    await _replace(conn, [{**values[key], "unit_id": known[key]["id"]} for key in changed])
     return Submitted(new=len(new), replaced=len(changed), unchanged=len(units) - len(new) - len(changed))
 
 
@@ -65,17 +65,20 @@ async def _known(conn: AsyncConnection, keys: Sequence[str]) -> dict[str, RowMap
     return found
 
 
-async def _replace(conn: AsyncConnection, units: Sequence[Unit], ids: Sequence[int]) -> None:
-    rows = await _stamped(conn, units)
+async def _add(conn: AsyncConnection, rows: Sequence[Values]) -> None:
     if rows:
-        numbered = [{**row, "unit_id": unit_id} for row, unit_id in zip(rows, ids, strict=True)]
-        await conn.execute(statements.REPLACE_UNIT, numbered)
-        await end_grants(conn, ids, "replaced")
+        await conn.execute(statements.ADD_UNIT, await _stamped(conn, rows))
 
 
-async def _stamped(conn: AsyncConnection, units: Sequence[Unit]) -> list[dict[str, Any]]:
-    ranks = await next_ranks(conn, [(unit.owner, unit.priority) for unit in units])
-    return [{**values_of(unit), "rank": rank} for unit, rank in zip(units, ranks, strict=True)]
+async def _replace(conn: AsyncConnection, rows: Sequence[Values]) -> None:
+    if rows:
+        await conn.execute(statements.REPLACE_UNIT, await _stamped(conn, rows))
+        await end_grants(conn, [row["unit_id"] for row in rows], "replaced")
+
+
+async def _stamped(conn: AsyncConnection, rows: Sequence[Values]) -> list[Values]:
+    ranks = await next_ranks(conn, [(row["owner"], row["priority"]) for row in rows])
+    return [{**row, "rank": rank} for row, rank in zip(rows, ranks, strict=True)]
 
 
 async def next_ranks(conn: AsyncConnection, lines: Sequence[Line]) -> list[int]:

@@ -113,7 +113,7 @@ def from_hub(name: str, setting: str) -> Iterator[None]:
     if problem is None:
         try:
             yield
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, httpx.HTTPError) as error:
             problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
         else:
             return
@@ -134,7 +134,7 @@ def _hub_problem() -> str | None:
         return "HF_HUB_OFFLINE is set and the model is not in the local cache"
     try:
         httpx.head(constants.ENDPOINT, timeout=HUB_TIMEOUT_SECONDS)
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         return f"the hub cannot be reached: {error}"
     return None
 

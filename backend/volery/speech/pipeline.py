@@ -226,4 +226,13 @@ def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.de
     engine = speech.asr_engine or ("whisper" if embedded else "parakeet")
     if engine == "whisper":
         return load_whisper(speech.asr_model, embedded=embedded, cpu_threads=speech.cpu_threads)
-    raise ConfigurationError("not yet")
+    if embedded and speech.asr_model is None:
+        raise ConfigurationError(
+            "no installed package carries a Parakeet model: point BATCH_PIPELINE_ASR_MODEL at a .nemo file, "
+            "or use BATCH_PIPELINE_ASR_ENGINE=whisper"
+        )
+    # NeMo takes seconds to import and is an engine of its own.
+    from volery.speech.parakeet import BatchShape, load_parakeet  # noqa: PLC0415
+
+    shape = BatchShape(speech.asr_batch_windows, speech.asr_window_seconds)
+    return load_parakeet(speech.asr_model, device, shape, graphs=provider.asr_cuda_graphs_enabled)

@@ -214,24 +214,25 @@ class SqlJobStore:
 
     async def records(self, *, states: Sequence[UnitState] = (), keys: Sequence[str] = ()) -> AsyncIterator[UnitRecord]:
         """Units in order of submission, streamed in pages."""
-        wanted = {"states": [state.value for state in states or UnitState]}
-        async for page in self._named_pages(keys, wanted) if keys else self._pages(wanted):
+        async for page in self._chosen_pages(states, keys) if states or keys else self._pages():
             for row in page:
                 yield record_in(row)
 
-    async def _pages(self, wanted: dict[str, Any]) -> AsyncIterator[Rows]:
+    async def _pages(self) -> AsyncIterator[Rows]:
         # Page by page: a consumer that takes its time must not keep a transaction open.
         after = 0
-        while page := await self._page(statements.RECORDS_AFTER, {"after": after, **wanted}):
+        while page := await self._page(statements.RECORDS_AFTER, {"after": after}):
             yield page
             after = page[-1]["id"]
 
-    async def _named_pages(self, keys: Sequence[str], wanted: dict[str, Any]) -> AsyncIterator[Rows]:
-        ids: set[int] = set()
-        for chunk in chunks(keys):
-            ids.update(row["id"] for row in await self._page(statements.IDS_NAMED, {"keys": chunk, **wanted}))
-        for numbers in chunks(sorted(ids)):
-            yield await self._page(statements.RECORDS_NUMBERED, {"ids": numbers, **wanted})
+    async def _chosen_pages(self, states: Sequence[UnitState], keys: Sequence[str]) -> AsyncIterator[Rows]:
+        # Their numbers first: no index gives units of several states, or keys, in order of submission.
+        wanted = {"states": [state.value for state in states or UnitState]}
+        async with self._reading() as conn:
+            rows = await _selected(conn, statements.CHOSEN, statements.CHOSEN_NAMED, keys, wanted)
+        for ids in chunks(sorted({row.id for row in rows})):
+            page = await self._page(statements.RECORDS_NUMBERED, {"ids": ids})
+            yield [row for row in page if row["state"] in wanted["states"]]
 
     async def _page(self, statement: Executable, parameters: dict[str, Any]) -> Rows:
         async with self._reading() as conn:

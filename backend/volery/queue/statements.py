@@ -251,11 +251,12 @@ COUNT_AVAILABLE = select(func.count().label("units"), (now() - func.min(units.c.
 )
 
 _PAGE = 500
-_RECORDS = select(units).where(units.c.state.in_(_STATES)).order_by(units.c.id)
+_RECORDS = select(units).order_by(units.c.id)
 RECORD = select(units).where(units.c.key == bindparam("key", type_=Text))
 RECORDS_AFTER = _RECORDS.where(units.c.id > bindparam("after", type_=Integer)).limit(_PAGE)
 RECORDS_NUMBERED = _RECORDS.where(units.c.id.in_(_IDS))
-IDS_NAMED = select(units.c.id).where(units.c.state.in_(_STATES), units.c.key.in_(_KEYS))
+CHOSEN = select(units.c.id).where(units.c.state.in_(_STATES))
+CHOSEN_NAMED = CHOSEN.where(units.c.key.in_(_KEYS))
 
 GRANTS = select(grants, units.c.key).join(units).order_by(grants.c.id)
 GRANTS_OF_UNIT = GRANTS.where(units.c.key == bindparam("key", type_=Text))

@@ -53,17 +53,16 @@ _READY = text("state = 'ready'")
 _LEASED = text("state = 'leased'")
 _LIVE = text("ended_at IS NULL")
 
-# The queue's order. The last two columns let a pull pass over units that are backing off, or whose
-# suspicion is not the head's, without reading their rows.
+# A pull reads one range of this, in order. The last two columns let it pass over units that are
+# backing off, or whose suspicion is not the head's, without reading their rows. It also counts by state.
 Index(
     "units_queue",
+    units.c.state,
     units.c.priority.desc(),
     units.c.rank,
     units.c.id,
     units.c.suspicion,
     units.c.available_at,
-    sqlite_where=_READY,
-    postgresql_where=_READY,
 )
 Index(
     "units_owner",
@@ -74,7 +73,6 @@ Index(
     postgresql_where=_READY,
 )
 Index("units_leased", units.c.worker, units.c.expires_at, sqlite_where=_LEASED, postgresql_where=_LEASED)
-Index("units_state", units.c.state)
 
 grants = Table(
     "grants",

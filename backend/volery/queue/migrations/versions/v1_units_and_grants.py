@@ -53,10 +53,10 @@ def _units() -> None:
         sa.Column("duration_s", sa.Double),
         sa.Column("finished_at", sa.Double),
     )
-    _index("units_queue", "units", [sa.text("priority DESC"), "rank", "id", "suspicion", "available_at"], _READY)
+    order: list[str | sa.TextClause] = ["state", sa.text("priority DESC"), "rank", "id", "suspicion", "available_at"]
+    op.create_index("units_queue", "units", order)
     _index("units_owner", "units", ["owner", "priority", "rank"], _READY)
     _index("units_leased", "units", ["worker", "expires_at"], _LEASED)
-    op.create_index("units_state", "units", ["state"])
 
 
 def _grants() -> None:
@@ -78,7 +78,5 @@ def _grants() -> None:
     op.create_index("grants_rank", "grants", ["priority", "rank"])
 
 
-def _index(
-    name: str, table: str, columns: list[str | sa.TextClause], where: sa.TextClause, *, unique: bool = False
-) -> None:
+def _index(name: str, table: str, columns: list[str], where: sa.TextClause, *, unique: bool = False) -> None:
     op.create_index(name, table, columns, unique=unique, sqlite_where=where, postgresql_where=where)

@@ -39,6 +39,7 @@ _CHANCE_SECONDS = 0.1
 _PROMISE_SLACK_SECONDS = 0.1
 # A decoder needs a run-up after a jump: 80 ms for Opus, a frame or two for AAC and Vorbis.
 _RUN_UP_SECONDS = 1.0
+_LAST_TIMESTAMP = 1 << 62
 # Stands in for a stream that names none: FFmpeg's own, microseconds.
 _ANY_TIME_BASE = Fraction(1, 1_000_000)
 # How often reading goes on after the container itself could not be read.
@@ -97,6 +98,9 @@ class AudioFile:
                     yield from self._decoded(packet)
                     self._input.check(self._uri)
                 return
+            except IndexError:
+                # PyAV 18 stumbles at the very end of a file in which more streams turned up on the way.
+                return
             except FFmpegError:
                 self._input.check(self._uri)
                 self.damaged = True
@@ -113,7 +117,7 @@ class AudioFile:
                 if total > limit:
                     return True
             return False
-        except FFmpegError:
+        except (FFmpegError, IndexError):
             return False
         finally:
             self._input.check(self._uri)
@@ -122,7 +126,7 @@ class AudioFile:
     def jump(self, first: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
         """Frames from shortly before `seconds` of a file whose first frame is `first`; none where that fails."""
         if self.container in _SEEKABLE and first.pts is not None:
-            target = first.pts + int((seconds - _RUN_UP_SECONDS) / self._time_base)
+            target = min(first.pts + int((seconds - _RUN_UP_SECONDS) / self._time_base), _LAST_TIMESTAMP)
             try:
                 self._container.seek(target, stream=self._audio)
             except FFmpegError:

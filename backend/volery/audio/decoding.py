@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
 from typing import BinaryIO
@@ -30,7 +30,7 @@ class Decoded:
     file should have held more, or that a part of it could not be decoded.
     """
 
-    samples: npt.NDArray[np.float32]
+    samples: npt.NDArray[np.float32] = field(repr=False)
     container: str
     codec: str
     sample_rate: int
@@ -185,7 +185,6 @@ def _nothing(file: AudioFile, cut: _Cut, uri: str) -> UnitRejected:
     if file.is_chance(cut.position_s) or (file.damaged and not cut.position_s):
         return undecodable(uri)
     if cut.position_s:
-        return UnitRejected(
-            Reason.AUDIO_BAD_CLIP, f"the clip of {uri} holds no sample: the audio ends at {cut.position_s:.3f} s"
-        )
+        why = "is shorter than a sample" if cut.is_complete else f"starts after the audio's end, {cut.position_s:.3f} s"
+        return UnitRejected(Reason.AUDIO_BAD_CLIP, f"the clip of {uri} {why}")
     return UnitRejected(Reason.AUDIO_EMPTY, f"{uri} holds a header and not a single sample")

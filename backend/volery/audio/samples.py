@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
 import numpy.typing as npt
 from av.audio.frame import AudioFrame, format_dtypes
+from av.audio.plane import AudioPlane
 
 from volery.units import SAMPLE_RATE
 
@@ -19,7 +21,8 @@ _RATES = range(1_000, 1_000_001)
 
 def is_usable(frame: AudioFrame) -> bool:
     """Whether a frame's format and rate are ones that audio comes in; damaged headers name others."""
-    return frame.format.name in format_dtypes and frame.sample_rate in _RATES
+    has_samples = frame.samples > 0 and frame.layout.nb_channels > 0
+    return has_samples and frame.format.name in format_dtypes and frame.sample_rate in _RATES
 
 
 def to_mono(frame: AudioFrame) -> Samples:
@@ -29,18 +32,29 @@ def to_mono(frame: AudioFrame) -> Samples:
     codecs have them) are clipped, as a player would. Sums are taken in float64, where those of
     integer samples are exact: the same samples give the same bits whatever container held them.
     """
-    raw = frame.to_ndarray()
-    planes = raw if frame.format.is_planar else raw.reshape(frame.samples, -1).T
-    if raw.dtype.kind == "f":
+    planes = _planes(frame)
+    if planes.dtype.kind == "f":
         finite = np.nan_to_num(planes, nan=0.0, posinf=0.0, neginf=0.0)
         return _mean(np.clip(finite, -1.0, 1.0))
-    if raw.dtype.kind == "u":
+    if planes.dtype.kind == "u":
         return _mean(planes.astype(np.int16) - 128, scale=128.0)
-    return _mean(planes, scale=float(1 << (8 * raw.dtype.itemsize - 1)))
+    return _mean(planes, scale=float(1 << (8 * planes.dtype.itemsize - 1)))
 
 
-def _mean(planes: npt.NDArray[np.generic], scale: float = 1.0) -> Samples:
-    total: npt.NDArray[np.float64] = np.add.reduce(np.ascontiguousarray(planes), axis=0, dtype=np.float64)
+def _planes(frame: AudioFrame) -> npt.NDArray[Any]:
+    """The samples as they are, of shape `(channels, samples)`."""
+    dtype, channels = np.dtype(format_dtypes[frame.format.name]), frame.layout.nb_channels
+    if not frame.format.is_planar:
+        packed = np.frombuffer(memoryview(AudioPlane(frame, 0)), dtype, frame.samples * channels)
+        return np.ascontiguousarray(packed.reshape(-1, channels).T)
+    # Not `to_ndarray`: in PyAV 18 it reads beyond the last plane of eight or more, and crashes the process.
+    return np.stack(
+        [np.frombuffer(memoryview(AudioPlane(frame, index)), dtype, frame.samples) for index in range(channels)]
+    )
+
+
+def _mean(planes: npt.NDArray[Any], scale: float = 1.0) -> Samples:
+    total: npt.NDArray[np.float64] = np.add.reduce(planes, axis=0, dtype=np.float64)
     return (total / (len(planes) * scale)).astype(np.float32)
 
 

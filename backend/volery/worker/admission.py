@@ -44,6 +44,7 @@ class Admission:
         self._one_at_a_time = asyncio.Lock()
         self._flight_ended = asyncio.Event()
         self._store_failures = 0
+        self._late: set[asyncio.Task[None]] = set()
 
     def flight_ended(self) -> None:
         """Tell a lane that waits for work to look again: the end of a flight may have made some."""
@@ -60,6 +61,7 @@ class Admission:
                 self._flight_ended.clear()
                 try:
                     if held := await self._pull():
+                        self._store_failures = 0
                         return held
                     if self._stop.requested.is_set() or (self._burst and await self._is_drained()):
                         return None
@@ -70,32 +72,43 @@ class Admission:
                 await self._wait(self._settings.poll_seconds)
         return None
 
+    async def settle(self) -> None:
+        """Wait for grants that may still arrive, to give them back; they would lapse otherwise."""
+        if self._late:
+            await asyncio.wait(self._late, timeout=self._settings.admission_deadline_seconds)
+
     async def _pull(self) -> list[HeldLease]:
         asked_at, started = monotonic(), perf_counter()
         pulling = asyncio.create_task(self._store.pull(self._worker, self._settings.flight_units, self._lease_seconds))
         try:
             leases = await asyncio.wait_for(asyncio.shield(pulling), self._settings.admission_deadline_seconds)
-        except (TimeoutError, asyncio.CancelledError) as error:
-            # The grant may still arrive, and nobody would work on it.
-            pulling.add_done_callback(self._refund_late)
-            if isinstance(error, TimeoutError):
-                raise StoreError("a pull outlasted its deadline") from error
+        except TimeoutError as error:
+            self._refund_late(pulling)
+            raise StoreError("a pull outlasted its deadline") from error
+        except asyncio.CancelledError:
+            self._refund_late(pulling)
             raise
         if not leases:
             return []
         metrics.STAGE_SECONDS.labels("admission").observe(perf_counter() - started)
-        self._store_failures = 0
         held = self._keeper.hold(leases, asked_at)
         if self._stop.requested.is_set():
-            await self._keeper.refund([one.token for one in held], self._stop.refund_reason)
+            await self._keeper.refund([one.token for one in held], RefundReason.LATE_GRANT)
             return []
         return held
 
     def _refund_late(self, pulling: asyncio.Task[list[Lease]]) -> None:
-        if pulling.cancelled() or pulling.exception() is not None or not pulling.result():
+        """Nobody waits for this grant any more, yet it may still arrive."""
+        refunding = asyncio.create_task(self._refund_when_granted(pulling))
+        self._late.add(refunding)
+        refunding.add_done_callback(self._late.discard)
+
+    async def _refund_when_granted(self, pulling: asyncio.Task[list[Lease]]) -> None:
+        try:
+            leases = await pulling
+        except StoreError:
             return
-        tokens = [lease.token for lease in pulling.result()]
-        self._late = asyncio.ensure_future(self._keeper.refund(tokens, RefundReason.LATE_GRANT))
+        await self._keeper.refund([lease.token for lease in leases], RefundReason.LATE_GRANT)
 
     async def _is_drained(self) -> bool:
         """Whether nothing is ready, leased by anyone or backing off."""

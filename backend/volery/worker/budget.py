@@ -77,18 +77,22 @@ class DecodeBudget:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if not turn.cancelled():  # granted in the very moment of the cancellation
                 self._change(-seconds)
-            else:
+            elif entry in self._waiting:
                 self._waiting.remove(entry)
             self._serve()
             raise
 
     def _serve(self) -> None:
-        while self._waiting and self._in_use + self._waiting[0][0] <= self.limit:
-            seconds, turn = self._waiting.popleft()
-            self._take(seconds)
-            turn.set_result(None)
+        while self._waiting:
+            seconds, turn = self._waiting[0]
+            if not turn.cancelled():
+                if self._in_use + seconds > self.limit:
+                    return
+                self._take(seconds)
+                turn.set_result(None)
+            self._waiting.popleft()
 
     def _take(self, seconds: float) -> None:
         self._change(seconds)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from time import monotonic
-from typing import Any
 
 import structlog
 
@@ -104,17 +103,19 @@ class Worker:
         """
         lanes = [asyncio.create_task(self._lane(), name=f"lane-{n}") for n in range(self._settings.lanes)]
         upkeep = [asyncio.create_task(one) for one in (self._keeper.run(), self._maintain(), self.health.beat())]
+        all_lanes = asyncio.create_task(_all_of(lanes))
         try:
-            return await self._run_to_the_end(asyncio.gather(*lanes))
+            return await self._run_to_the_end(all_lanes)
         finally:
-            await _cancel(lanes)
+            await _cancel([all_lanes, *lanes])
+            await self._admission.settle()
             await self._keeper.refund(self._keeper.tokens, self.stop.refund_reason)
             await _cancel(upkeep)
             self._io.shutdown(wait=False, cancel_futures=True)
 
-    async def _run_to_the_end(self, lanes: asyncio.Future[Any]) -> Ending:
-        stopping: asyncio.Future[Any] = asyncio.create_task(self.stop.requested.wait())
-        await asyncio.wait((lanes, stopping), return_when=asyncio.FIRST_COMPLETED)
+    async def _run_to_the_end(self, lanes: asyncio.Task[None]) -> Ending:
+        stopping = asyncio.create_task(self.stop.requested.wait())
+        await asyncio.wait([lanes, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if self.stop.requested.is_set():
             await self._finish_within_drain(lanes)
@@ -125,9 +126,9 @@ class Worker:
         lanes.result()
         return Ending.DRAINED if self.stop.requested.is_set() else Ending.FINISHED
 
-    async def _finish_within_drain(self, lanes: asyncio.Future[Any]) -> None:
+    async def _finish_within_drain(self, lanes: asyncio.Task[None]) -> None:
         """Give lanes the time of a drain, or none where everything must go back at once."""
-        at_once: asyncio.Future[Any] = asyncio.create_task(self.stop.at_once.wait())
+        at_once = asyncio.create_task(self.stop.at_once.wait())
         await asyncio.wait([lanes, at_once], timeout=self._settings.drain_seconds, return_when=asyncio.FIRST_COMPLETED)
         at_once.cancel()
 
@@ -153,6 +154,10 @@ class Worker:
             except StoreError as error:
                 log.warning("the store cannot be reached", error=str(error))
             await asyncio.sleep(min(self._lease_seconds / 2, 15.0))
+
+
+async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

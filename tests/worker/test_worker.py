@@ -1,0 +1,277 @@
+"""A worker over a real store: every unit ends, whatever is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from worker.stubs import Bench, digest_each, transcript_of
+
+from volery.artifacts import open_source
+from volery.artifacts.store import SourceFile
+from volery.units import (
+    PreparedUnit,
+    QuarantineError,
+    Reason,
+    ResultClass,
+    Transcript,
+    Unit,
+    UnitError,
+    UnitFailed,
+    UnitState,
+)
+from volery.worker.worker import Ending
+
+
+async def test_a_burst_ends_when_everything_is_done(bench: Bench) -> None:
+    await bench.submit(*[0.2] * 20)
+    assert await bench.worker().run() is Ending.FINISHED
+    assert set((await bench.states()).values()) == {"done"}
+    assert set((await bench.endings())["u7"]) == {"done"}
+
+
+async def test_a_burst_over_an_empty_store_ends(bench: Bench) -> None:
+    assert await bench.worker().run() is Ending.FINISHED
+
+
+async def test_a_result_is_stored_under_its_lease_token_and_holds_what_was_found(bench: Bench) -> None:
+    await bench.submit(0.5, stream="call", place=3, privacy_generation=2)
+    await bench.worker().run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert record.artifact is not None
+    token = (await bench.store.grants("u0"))[0].token
+    assert token in record.artifact
+    document = json.loads(bench.results.read(record.artifact))
+    assert document["key"] == "u0"
+    assert (document["stream"], document["place"], document["privacy_generation"]) == ("call", 3, 2)
+    assert document["class"] == "speech"
+    assert document["duration_s"] == 0.5
+    assert document["attempt"] == 1
+    assert document["words"][0]["speaker"] == "SPEAKER_00"
+    assert document["switches"]["prepare_flight"] == "on"
+    assert {"fetch_decode", "gpu_wait"} <= document["timings"].keys()
+
+
+@pytest.mark.parametrize("prepare", [True, False])
+async def test_results_do_not_depend_on_preparation(bench: Bench, prepare: bool) -> None:
+    await bench.submit(*[0.1 * n for n in range(1, 10)])
+    groups: list[list[PreparedUnit]] = []
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        groups.append(list(group))
+        return digest_each(group)
+
+    await bench.worker(process, prepare=prepare).run()
+    found = {one.unit.key: transcript_of(one).words[0].text for group in groups for one in group}
+    for key, word in found.items():
+        record = await bench.store.get(key)
+        assert record is not None
+        assert record.artifact is not None
+        assert json.loads(bench.results.read(record.artifact))["text"] == word
+    assert len(found) == 9
+
+
+async def test_audio_that_can_never_work_is_rejected_and_its_neighbours_end_done(bench: Bench) -> None:
+    await bench.submit(0.2, 0.2)
+    (bench.folder / "noise.bin").write_bytes(bytes(range(256)) * 40)
+    await bench.store.submit(
+        [
+            Unit(key="missing", audio_uri=(bench.folder / "nowhere.wav").as_uri()),
+            Unit(key="folder", audio_uri=bench.folder.as_uri()),
+            Unit(key="noise", audio_uri=(bench.folder / "noise.bin").as_uri()),
+        ]
+    )
+    await bench.worker().run()
+    states = await bench.states()
+    assert states == {"u0": "done", "u1": "done", "missing": "rejected", "folder": "rejected", "noise": "rejected"}
+    reasons = {key: record.reason for key in states if (record := await bench.store.get(key)) is not None}
+    assert reasons["missing"] == Reason.AUDIO_MISSING
+    assert reasons["folder"] == Reason.AUDIO_NOT_A_FILE
+    assert reasons["noise"] == Reason.AUDIO_UNDECODABLE
+
+
+async def test_a_unit_that_fails_alone_is_tried_again_and_at_last_dead(bench: Bench) -> None:
+    await bench.submit(0.2, 0.2)
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        return [
+            UnitFailed(Reason.SPEECH_FAILED, "no luck") if one.unit.key == "u1" else transcript_of(one) for one in group
+        ]
+
+    await bench.worker(process).run()
+    assert await bench.states() == {"u0": "done", "u1": "dead"}
+    assert await bench.attempts() == {"u0": 0, "u1": 3}
+    record = await bench.store.get("u1")
+    assert record is not None
+    assert record.error == "no luck"
+
+
+async def test_a_group_that_fails_as_a_whole_is_taken_apart_to_find_the_culprit(bench: Bench) -> None:
+    await bench.submit(*[0.2] * 4)
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        if any(one.unit.key == "u2" for one in group):
+            raise RuntimeError("this one breaks the model")
+        return digest_each(group)
+
+    await bench.worker(process).run()
+    assert await bench.states() == {"u0": "done", "u1": "done", "u2": "dead", "u3": "done"}
+    assert await bench.attempts() == {"u0": 0, "u1": 0, "u2": 3, "u3": 0}
+
+
+class _ChangingFile:
+    """A file whose digest says that it changed while it was read."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self.stream, self.size, self.close = file.stream, file.size, file.close
+
+    def sha256(self) -> str:
+        raise UnitFailed(Reason.AUDIO_CHANGED, "the file grew")
+
+
+class _ChangingSource:
+    def open(self, uri: str, max_bytes: int) -> SourceFile:
+        return _ChangingFile(open_source().open(uri, max_bytes))
+
+
+async def test_a_file_that_keeps_changing_ends_dead_with_its_reason(bench: Bench) -> None:
+    await bench.submit(0.2)
+    await bench.worker(source=_ChangingSource()).run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert (record.state, record.reason, record.attempts) == (UnitState.DEAD, Reason.AUDIO_CHANGED, 3)
+
+
+async def test_an_unforeseen_error_of_the_source_ends_in_a_reason(bench: Bench) -> None:
+    class Broken:
+        def open(self, uri: str, max_bytes: int) -> SourceFile:
+            raise ZeroDivisionError("surprise")
+
+    await bench.submit(0.2)
+    await bench.worker(source=Broken()).run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert (record.state, record.reason) == (UnitState.DEAD, Reason.AUDIO_UNAVAILABLE)
+
+
+async def test_a_result_that_cannot_be_written_fails_its_unit_alone(bench: Bench) -> None:
+    await bench.submit(0.2, 0.2)
+    results = bench.results
+
+    class HalfBroken:
+        def write(self, token: str, document: bytes) -> str:
+            if b'"u1"' in document:
+                raise UnitFailed(Reason.PUBLISH_FAILED, "disk full")
+            return results.write(token, document)
+
+    await bench.worker(results=HalfBroken()).run()
+    assert await bench.states() == {"u0": "done", "u1": "dead"}
+
+
+async def test_a_unit_larger_than_the_decode_budget_is_decoded_inside_the_gpu_section(bench: Bench) -> None:
+    await bench.submit(3.0, 0.2, 3.0)
+    worker = bench.worker(decode_budget_seconds=2.0)
+    await worker.run()
+    assert set((await bench.states()).values()) == {"done"}
+
+
+async def test_the_budgets_are_never_overdrawn_and_end_empty(bench: Bench) -> None:
+    await bench.submit(*[0.5 + 0.1 * (n % 7) for n in range(40)])
+    worker = bench.worker(decode_budget_seconds=5.0, group_seconds=4.0, lanes=3, flight_units=6)
+    await worker.run()
+    tools = worker._tools
+    assert set((await bench.states()).values()) == {"done"}
+    assert 0 < tools.budget.high_water <= 5.0
+    assert tools.section_budget.high_water <= 4.0
+    assert (tools.budget.in_use, tools.section_budget.in_use) == (0.0, 0.0)
+
+
+async def test_only_one_group_is_on_the_gpu_thread_at_a_time(bench: Bench) -> None:
+    await bench.submit(*[0.1] * 24)
+    running = threading.Semaphore(1)
+    threads: set[str] = set()
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        assert running.acquire(blocking=False), "two groups at once"
+        threads.add(threading.current_thread().name)
+        outcomes = digest_each(group)
+        running.release()
+        return outcomes
+
+    await bench.worker(process, lanes=4, flight_units=3).run()
+    assert set((await bench.states()).values()) == {"done"}
+    assert threads == {"gpu"}
+
+
+async def test_a_quarantine_refunds_every_lease_and_publishes_nothing(bench: Bench) -> None:
+    await bench.submit(*[0.2] * 8)
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        raise QuarantineError("decoding_mode", "graphs came back by themselves")
+
+    worker = bench.worker(process)
+    assert await worker.run() is Ending.QUARANTINED
+    assert set((await bench.states()).values()) == {"ready"}
+    assert set((await bench.attempts()).values()) == {0}
+    assert {ending for all_of in (await bench.endings()).values() for ending in all_of} == {"refund:quarantine"}
+    assert worker.health.unhealthy() == "quarantined: decoding_mode"
+    assert not list(bench.folder.glob("artifacts/**/*.json"))
+
+
+async def test_a_second_worker_finishes_what_a_quarantined_one_gave_back(bench: Bench) -> None:
+    await bench.submit(*[0.2] * 5)
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        raise QuarantineError("decoding_mode", "wrong mode")
+
+    await bench.worker(process).run()
+    await bench.worker().run()
+    assert set((await bench.states()).values()) == {"done"}
+
+
+async def test_a_unit_that_quarantines_every_worker_ends_dead(bench: Bench) -> None:
+    await bench.submit(0.2)
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        raise QuarantineError("decoding_mode", "wrong mode")
+
+    for _ in range(4):
+        await bench.worker(process).run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert (record.state, record.reason, record.attempts) == (UnitState.DEAD, Reason.QUARANTINED_TWICE, 3)
+
+
+async def test_silence_is_published_as_such(bench: Bench) -> None:
+    await bench.submit(0.2)
+    await bench.worker(lambda group: [Transcript(ResultClass.NO_SPEECH) for _ in group]).run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert record.result_class is ResultClass.NO_SPEECH
+
+
+async def test_a_burst_waits_for_a_unit_that_another_process_holds(bench: Bench) -> None:
+    await bench.submit(0.2)
+    held = await bench.store.pull("another process", 1, 60.0)
+    run = asyncio.create_task(bench.worker().run())
+    refused = 0
+    while refused < 3:  # the worker looks several times and stays
+        await bench.store.counts()
+        refused += 1
+        await asyncio.sleep(0.03)
+    assert not run.done()
+    await bench.store.reject(held[0].token, Reason.AUDIO_EMPTY, "nothing in it")
+    assert await run is Ending.FINISHED
+
+
+def test_the_worker_knows_no_torch() -> None:
+    code = "import sys, volery.worker.worker; sys.exit('torch' in sys.modules or 'pyannote' in sys.modules)"
+    import subprocess
+    import sys
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

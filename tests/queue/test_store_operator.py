@@ -63,6 +63,10 @@ async def test_requeue_takes_all_units_in_the_states_it_is_given(finished: JobSt
     assert {record.unit.key async for record in finished.records(states=[UnitState.READY])} == {"dead", "rejected"}
 
 
+async def test_a_unit_named_many_times_is_requeued_once(finished: JobStore) -> None:
+    assert await finished.requeue(["done"] * 1200) == 1
+
+
 async def test_requeue_leaves_unfinished_units_alone(store: JobStore) -> None:
     await store.submit(units_named("leased", "ready"))
     (lease,) = await store.pull("w", 1, 60)

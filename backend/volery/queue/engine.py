@@ -66,21 +66,23 @@ def is_embedded(url: URL) -> bool:
     return url.get_backend_name() == "sqlite"
 
 
-def make_folder(url: URL) -> None:
-    """Create the folder of a SQLite file.
+def make_file(url: URL) -> None:
+    """Create a SQLite file and its folder where they are missing.
 
     Raises:
-        StoreError: it cannot be created.
+        StoreError: one of them cannot be created or opened.
     """
     database = str(url.database)
-    if database.startswith("file:"):  # an SQLite URI names a file that is there already
+    if database.startswith("file:"):  # SQLite's own kind of URI says by itself what may be created
         return
-    try:
-        Path(database).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"{describe(url)}: cannot create its folder: {error.strerror}; name another in {SETTING}"
-        ) from error
+    with store_errors(url):
+        try:
+            Path(database).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            said = f"{describe(url)}: cannot create its folder: {error.strerror}; name another in {SETTING}"
+            raise StoreError(said) from error
+        # Opened here first: aiosqlite leaves a thread behind that complains when it cannot open a file.
+        sqlite3.connect(database).close()
 
 
 def create_engine(url: URL) -> AsyncEngine:

@@ -15,7 +15,7 @@ from sqlalchemy import URL, Connection, column, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from volery.queue.dialects import take_turns
-from volery.queue.engine import create_engine, describe, is_embedded, make_folder, parse_url, store_errors, writing
+from volery.queue.engine import create_engine, describe, is_embedded, make_file, parse_url, store_errors, writing
 from volery.units import StoreError
 
 SCHEMA_VERSION = 1
@@ -56,7 +56,7 @@ def upgrade(url: str) -> None:
 
 async def _upgrade(url: URL) -> None:
     if is_embedded(url):
-        make_folder(url)
+        make_file(url)
     engine = create_engine(url)
     try:
         with store_errors(url):

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from volery.queue import schema, statements
 from volery.queue.dialects import take_turns
-from volery.queue.engine import create_engine, is_embedded, make_folder, parse_url, store_errors, writing
+from volery.queue.engine import create_engine, is_embedded, make_file, parse_url, store_errors, writing
 from volery.queue.rows import error_text, grant_in, grant_values, lease_in, record_in
 from volery.queue.store import Counts, Grant, JobStore, Publication, Submitted, UnitRecord
 from volery.queue.submission import chunks, end_grants, next_ranks, submit
@@ -33,7 +33,7 @@ async def open_store(settings: QueueSettings) -> JobStore:
     """
     url = parse_url(settings.database_url.get_secret_value())
     if is_embedded(url):
-        make_folder(url)
+        make_file(url)
     engine = create_engine(url)
     store = SqlJobStore(engine, url, settings)
     try:
@@ -230,7 +230,7 @@ class SqlJobStore:
         wanted = {"states": [state.value for state in states or UnitState]}
         async with self._reading() as conn:
             rows = await _selected(conn, statements.CHOSEN, statements.CHOSEN_NAMED, keys, wanted)
-        for ids in chunks(sorted({row.id for row in rows})):
+        for ids in chunks(sorted(row.id for row in rows)):
             page = await self._page(statements.RECORDS_NUMBERED, {"ids": ids})
             yield [row for row in page if row["state"] in wanted["states"]]
 
@@ -264,4 +264,6 @@ async def _selected(
     """Rows of a statement about all units, or of its sibling about those named."""
     if not keys:
         return list((await conn.execute(every, parameters)).all())
-    return [row for chunk in chunks(keys) for row in (await conn.execute(named, {"keys": chunk, **parameters})).all()]
+    named_once = list(dict.fromkeys(keys))
+    rows = [await conn.execute(named, {"keys": chunk, **parameters}) for chunk in chunks(named_once)]
+    return [row for result in rows for row in result.all()]

@@ -6,10 +6,8 @@ import asyncio
 import json
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
-from worker.stubs import Bench, digest_each, transcript_of
 
 from volery.artifacts import open_source
 from volery.artifacts.store import SourceFile
@@ -25,6 +23,7 @@ from volery.units import (
     UnitState,
 )
 from volery.worker.worker import Ending
+from worker.stubs import Bench, digest_each, transcript_of
 
 
 async def test_a_burst_ends_when_everything_is_done(bench: Bench) -> None:

@@ -1,0 +1,158 @@
+"""A drain: what has the GPU finishes, what waits is refunded, and nobody is charged."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from volery.artifacts import open_source
+from volery.artifacts.store import SourceFile
+from volery.units import PreparedUnit, Transcript, UnitError
+from volery.worker.worker import Ending
+from worker.stubs import Bench, digest_each
+
+
+class Gate:
+    """A stub `process` that stops in its first group until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        self.entered.set()
+        self.go_on.wait()
+        return digest_each(group)
+
+    async def is_entered(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.entered.wait)
+
+
+async def test_a_drained_idle_worker_ends_at_once(bench: Bench) -> None:
+    worker = bench.worker(burst=False, poll_seconds=60.0)
+    run = asyncio.create_task(worker.run())
+    await asyncio.sleep(0)
+    worker.stop.drain()
+    assert await run is Ending.DRAINED
+
+
+async def test_the_flight_with_the_gpu_is_published_and_the_waiting_one_refunded(bench: Bench) -> None:
+    await bench.submit(*[0.1] * 4)
+    gate = Gate()
+    worker = bench.worker(gate, burst=False, flight_units=2)
+    run = asyncio.create_task(worker.run())
+    await gate.is_entered()
+    while len(await bench.store.grants()) < 4:
+        await asyncio.sleep(0.01)
+    worker.stop.drain()
+    gate.go_on.set()
+    assert await run is Ending.DRAINED
+    assert sorted((await bench.states()).values()) == ["done", "done", "ready", "ready"]
+    assert set((await bench.attempts()).values()) == {0}
+    assert sorted(ending for (ending,) in (await bench.endings()).values()) == ["done"] * 2 + ["refund:drain"] * 2
+    assert worker._tools.budget.in_use == 0.0
+
+
+async def test_a_flight_that_is_still_being_prepared_is_refunded(bench: Bench) -> None:
+    await bench.submit(0.1, 0.1)
+    opening, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def open(self, uri: str, max_bytes: int) -> SourceFile:
+            opening.set()
+            go_on.wait()
+            return open_source().open(uri, max_bytes)
+
+    worker = bench.worker(burst=False, source=Slow())
+    run = asyncio.create_task(worker.run())
+    await asyncio.get_running_loop().run_in_executor(None, opening.wait)
+    worker.stop.drain()
+    assert await run is Ending.DRAINED
+    go_on.set()
+    assert set((await bench.states()).values()) == {"ready"}
+    assert set((await bench.attempts()).values()) == {0}
+
+
+async def test_a_second_drain_refunds_everything_at_once(bench: Bench) -> None:
+    await bench.submit(0.1, 0.1)
+    gate = Gate()
+    worker = bench.worker(gate, burst=False)
+    run = asyncio.create_task(worker.run())
+    await gate.is_entered()
+    worker.stop.drain()
+    worker.stop.drain()
+    assert await run is Ending.OVERRAN
+    gate.go_on.set()
+    assert set((await bench.states()).values()) == {"ready"}
+    assert set((await bench.attempts()).values()) == {0}
+
+
+async def test_a_drain_that_takes_too_long_refunds_what_is_left(bench: Bench) -> None:
+    await bench.submit(0.1)
+    gate = Gate()
+    worker = bench.worker(gate, burst=False, drain_seconds=0.05)
+    run = asyncio.create_task(worker.run())
+    await gate.is_entered()
+    worker.stop.drain()
+    assert await run is Ending.OVERRAN
+    gate.go_on.set()
+    assert await bench.endings() == {"u0": ["refund:drain"]}
+
+
+async def test_a_publication_under_way_is_finished(bench: Bench) -> None:
+    await bench.submit(0.1)
+    results = bench.results
+    writing, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def write(self, token: str, document: bytes) -> str:
+            writing.set()
+            go_on.wait()
+            return results.write(token, document)
+
+    worker = bench.worker(burst=False, results=Slow())
+    run = asyncio.create_task(worker.run())
+    await asyncio.get_running_loop().run_in_executor(None, writing.wait)
+    worker.stop.drain()
+    go_on.set()
+    assert await run is Ending.DRAINED
+    assert await bench.endings() == {"u0": ["done"]}
+
+
+async def test_a_grant_that_arrives_after_the_drain_began_is_refunded(bench: Bench) -> None:
+    await bench.submit(0.1)
+    pull = bench.store.pull
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(worker: str, limit: int, lease_seconds: float) -> object:
+        asked.set()
+        await go_on.wait()
+        return await pull(worker, limit, lease_seconds)
+
+    bench.store.pull = slow  # type: ignore[method-assign, assignment]
+    worker = bench.worker(burst=False)
+    run = asyncio.create_task(worker.run())
+    await asked.wait()
+    worker.stop.drain()
+    go_on.set()
+    assert await run is Ending.DRAINED
+    assert await bench.endings() == {"u0": ["refund:late_grant"]}
+    assert await bench.attempts() == {"u0": 0}
+
+
+async def test_a_grant_that_arrives_after_its_deadline_is_refunded(bench: Bench) -> None:
+    await bench.submit(0.1)
+    pull = bench.store.pull
+    calls = 0
+
+    async def slow_once(worker: str, limit: int, lease_seconds: float) -> object:
+        nonlocal calls
+        calls += 1
+        leases = await pull(worker, limit, lease_seconds)
+        if calls == 1:
+            await asyncio.sleep(0.2)  # longer than the deadline, which is what is tested
+        return leases
+
+    bench.store.pull = slow_once  # type: ignore[method-assign, assignment]
+    assert await bench.worker(admission_deadline_seconds=0.05).run() is Ending.FINISHED
+    assert await bench.endings() == {"u0": ["refund:late_grant", "done"]}

@@ -1,0 +1,48 @@
+"""The formats of exported results, as options name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from volery.cli.exits import UsageError
+from volery.export import Format, export
+from volery.results import UnitResult
+
+FORMATS_HELP = f"Formats, comma-separated: {', '.join(Format)}."
+
+
+def parse_formats(text: str) -> tuple[Format, ...]:
+    """Formats of a comma-separated list, each once.
+
+    Raises:
+        UsageError: one of them is unknown; names those that are known.
+    """
+    names = dict.fromkeys(name.strip().lower() for name in text.split(","))
+    known = {format.value: format for format in Format}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"unknown format {unknown[0]!r}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder that exports go to.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def write_export(result: UnitResult, format: Format, path: Path) -> None:
+    """Write a result in a format to a file.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        path.write_text(export(result, format), encoding="utf-8", newline="")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error

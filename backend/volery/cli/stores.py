@@ -1,0 +1,43 @@
+"""The job store for the length of one command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from volery.cli.environment import queue_settings
+from volery.queue import JobStore, open_store
+from volery.settings import QueueSettings
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def opened(settings: QueueSettings) -> AsyncIterator[JobStore]:
+    """The job store, closed again at the end.
+
+    Raises:
+        StoreError: it cannot be used.
+    """
+    store = await open_store(settings)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def with_store(work: Callable[[JobStore], Awaitable[T]]) -> T:
+    """Run a command's work on the job store that the settings name.
+
+    Raises:
+        ConfigurationError: the settings make no sense.
+        StoreError: the store cannot be used.
+    """
+
+    async def run() -> T:
+        async with opened(queue_settings()) as store:
+            return await work(store)
+
+    return asyncio.run(run())

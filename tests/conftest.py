@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -25,3 +26,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the audio data beside the checkout is absent")
     return folder
+
+
+@pytest.fixture(scope="session")
+def conversation() -> Path:
+    """The half-minute telephone conversation of two people that pyannote.audio carries."""
+    spec = importlib.util.find_spec("pyannote.audio")
+    if spec is None or spec.origin is None:
+        pytest.skip("pyannote.audio is not installed")
+    return Path(spec.origin).parent / "sample" / "sample.wav"

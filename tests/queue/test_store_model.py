@@ -209,6 +209,6 @@ def test_the_store_behaves_as_its_model(database: Database, tmp_path: Path) -> N
     StoreMachine.template = tmp_path / "store.db"
     machine = StoreMachine.TestCase
     machine.settings = settings(
-        max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
     )
     machine().runTest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,23 @@ def test_processes_may_open_a_fresh_store_at_the_same_moment(database: Database)
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         pool.starmap(open_fresh, [(database.url, number) for number in range(8)], chunksize=1)
     assert len(asyncio.run(database.execute("SELECT * FROM units"))) == 8
+
+
+async def test_a_file_that_is_locked_while_it_turns_to_wal_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+
+    async def release(_: float) -> None:
+        other.rollback()
+
+    monkeypatch.setattr("volery.queue.engine._BUSY_SECONDS", 0.0)  # SQLite does not wait where two turn at once
+    monkeypatch.setattr("volery.queue.schema.asyncio.sleep", release)
+    store = await Database(f"sqlite:///{tmp_path / 'store.db'}").open()
+    await store.close()
+    assert other.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    other.close()
 
 
 def test_tasks_may_open_a_fresh_store_at_the_same_moment(database: Database) -> None:

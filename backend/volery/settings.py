@@ -21,7 +21,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from volery.units import ConfigurationError
 
 PREFIX = "BATCH_PIPELINE_"
-_NEAR_MISS = 0.85
 
 
 def data_folder() -> Path:
@@ -169,15 +168,24 @@ def known_names() -> frozenset[str]:
 def check_environment(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Names with the prefix that no group knows, for the caller to warn about.
 
+    A newer release's setting is such a name, so only what is surely a slip is refused.
+
     Raises:
-        ConfigurationError: a name is so close to a known one that it is surely a slip.
+        ConfigurationError: a name is a slip of a known one.
     """
     known = known_names()
     names = (name.upper() for name in (os.environ if environ is None else environ))
     unknown = sorted(name for name in names if name.startswith(PREFIX) and name not in known)
     for name in unknown:
-        bare = {other.removeprefix(PREFIX): other for other in known}
-        near = difflib.get_close_matches(name.removeprefix(PREFIX), bare, n=1, cutoff=_NEAR_MISS)
-        if near:
-            raise ConfigurationError(f"{name} is not a setting; did you mean {bare[near[0]]}?")
+        for other in sorted(known):
+            if _is_slip(name.removeprefix(PREFIX), other.removeprefix(PREFIX)):
+                raise ConfigurationError(f"{name} is not a setting; did you mean {other}?")
     return tuple(unknown)
+
+
+def _is_slip(name: str, known: str) -> bool:
+    """Whether a name is a known one with a letter or two wrong, or without its last word."""
+    if known in (f"{name}_ENABLED", f"{name}_SECONDS"):
+        return True
+    letters = 2 if len(known) >= 10 else 1
+    return difflib.SequenceMatcher(None, name, known).ratio() >= 1 - letters / len(known)

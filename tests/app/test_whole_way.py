@@ -107,10 +107,8 @@ async def test_every_odd_file_ends_as_its_manifest_says_in_one_worker_run(
         {"file": tmp_path / "growing.wav", "expect": "dead", "reason": "audio_changed"},
     ]
     monkeypatch.setattr(app, "open_source", lambda: OddSource("forbidden.wav", "growing.wav"))
-    units = [
-        Unit(key=str(n), audio_uri=(shared_data / "audio-cases" / case["file"]).as_uri())
-        for n, case in enumerate(cases)
-    ]
+    folder = shared_data / "audio-cases"
+    units = [Unit(key=str(n), audio_uri=(folder / case["file"]).as_uri()) for n, case in enumerate(cases)]
 
     records, documents = await outcomes(embedded_settings(tmp_path), units)
 

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
+import pytest
+
 from volery.artifacts import open_source
 from volery.artifacts.store import SourceFile
 from volery.units import PreparedUnit, Transcript, UnitError
@@ -45,6 +47,8 @@ async def test_the_flight_with_the_gpu_is_published_and_the_waiting_one_refunded
     while len(await bench.store.grants()) < 4:
         await asyncio.sleep(0.01)
     worker.stop.drain()
+    while list((await bench.states()).values()).count("ready") < 2:  # refunded while the other still has the GPU
+        await asyncio.sleep(0.01)
     gate.go_on.set()
     assert await run is Ending.DRAINED
     assert sorted((await bench.states()).values()) == ["done", "done", "ready", "ready"]
@@ -156,3 +160,27 @@ async def test_a_grant_that_arrives_after_its_deadline_is_refunded(bench: Bench)
     bench.store.pull = slow_once  # type: ignore[method-assign, assignment]
     assert await bench.worker(admission_deadline_seconds=0.05).run() is Ending.FINISHED
     assert await bench.endings() == {"u0": ["refund:late_grant", "done"]}
+
+
+async def test_a_grant_that_arrives_after_its_lane_is_gone_is_refunded(bench: Bench) -> None:
+    await bench.submit(0.1)
+    pull = bench.store.pull
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(worker: str, limit: int, lease_seconds: float) -> object:
+        asked.set()
+        await go_on.wait()
+        return await pull(worker, limit, lease_seconds)
+
+    bench.store.pull = slow  # type: ignore[method-assign, assignment]
+    worker = bench.worker(burst=False)
+    run = asyncio.create_task(worker.run())
+    await asked.wait()
+    lanes = [task for task in asyncio.all_tasks() if task.get_name().startswith("lane-")]
+    for lane in lanes:
+        lane.cancel()
+    await asyncio.wait(lanes)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert await bench.endings() == {"u0": ["refund:late_grant"]}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -190,6 +192,22 @@ async def test_the_budgets_are_never_overdrawn_and_end_empty(bench: Bench) -> No
     assert (tools.budget.in_use, tools.section_budget.in_use) == (0.0, 0.0)
 
 
+async def test_preparations_are_returned_before_publication(bench: Bench) -> None:
+    await bench.submit(0.2, 0.3)
+    results = bench.results
+    held_while_publishing: list[float] = []
+
+    class Looking:
+        def write(self, token: str, document: bytes) -> str:
+            held_while_publishing.append(worker._tools.budget.in_use)
+            return results.write(token, document)
+
+    worker = bench.worker(results=Looking())
+    await worker.run()
+    assert worker._tools.budget.high_water > 0.0
+    assert held_while_publishing == [0.0, 0.0]
+
+
 async def test_only_one_group_is_on_the_gpu_thread_at_a_time(bench: Bench) -> None:
     await bench.submit(*[0.1] * 24)
     running = threading.Semaphore(1)
@@ -270,7 +288,4 @@ async def test_a_burst_waits_for_a_unit_that_another_process_holds(bench: Bench)
 
 def test_the_worker_knows_no_torch() -> None:
     code = "import sys, volery.worker.worker; sys.exit('torch' in sys.modules or 'pyannote' in sys.modules)"
-    import subprocess
-    import sys
-
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

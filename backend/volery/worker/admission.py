@@ -112,7 +112,6 @@ class Admission:
 
     async def _is_drained(self) -> bool:
         """Whether nothing is ready, leased by anyone or backing off."""
-        await self._store.reap()
         return (await self._store.counts()).unfinished == 0
 
     async def _back_off(self, error: StoreError) -> None:

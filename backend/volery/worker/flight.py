@@ -156,8 +156,6 @@ class FlightRun:
                 lost, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in lost:
                     waiting.pop(task).close()
-                if not any(slot.is_open for slot in self._slots):
-                    self._gpu_wanted.set()
         finally:
             for task in waiting:
                 task.cancel()

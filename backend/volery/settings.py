@@ -187,5 +187,5 @@ def _is_slip(name: str, known: str) -> bool:
     """Whether a name is a known one with a letter or two wrong, or without its last word."""
     if known in (f"{name}_ENABLED", f"{name}_SECONDS"):
         return True
-    letters = 2 if len(known) >= 10 else 1
+    letters = 2 if len(known) >= 14 else 1
     return difflib.SequenceMatcher(None, name, known).ratio() >= 1 - letters / len(known)

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from queue_database import Database, unit
 
 from volery.queue import JobStore, open_store, upgrade
+from volery.queue.engine import parse_url, store_errors
 from volery.settings import QueueSettings
 from volery.units import StoreError
 
@@ -52,6 +53,13 @@ async def test_a_server_that_does_not_answer_is_named_without_its_password() -> 
     assert "the PostgreSQL store jobs at 127.0.0.1 cannot be used" in said
     assert "check BATCH_PIPELINE_DATABASE_URL and that the database runs" in said
     assert PASSWORD not in said
+
+
+@pytest.mark.parametrize("url", [f"postgresql://me:{PASSWORD}@host/db", f"postgresql://host/db?password={PASSWORD}"])
+def test_a_driver_that_repeats_the_password_is_not_passed_on(url: str) -> None:
+    with pytest.raises(StoreError, match=r"no such host: me:\*\*\*@host") as raised, store_errors(parse_url(url)):
+        raise OSError(f"no such host: me:{PASSWORD}@host")
+    assert PASSWORD not in str(raised.value)
 
 
 async def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from queue_database import Database, keys_of, unit, units_named
+from sqlalchemy.exc import IntegrityError
 
 from volery.queue import JobStore, Publication
 from volery.units import Lease, Reason, RefundReason, ResultClass, UnitState
@@ -49,6 +50,19 @@ async def test_a_grant_is_recorded_from_its_start_to_its_end(store: JobStore) ->
     assert ended.ended_as == "done"
     assert ended.ended_at is not None
     assert ended.ended_at >= running.granted_at
+
+
+async def test_the_database_itself_refuses_a_grant_of_no_unit_and_a_second_running_one(
+    store: JobStore, database: Database
+) -> None:
+    await store.submit([unit("a")])
+    await store.pull("w", 1, 60)
+    for token, unit_id in [("orphan", "999"), ("second", "unit_id")]:
+        with pytest.raises(IntegrityError):
+            await database.execute(
+                "INSERT INTO grants (token, unit_id, worker, granted_at, alone, priority, rank) "
+                f"SELECT '{token}', {unit_id}, worker, granted_at, alone, priority, rank FROM grants"
+            )
 
 
 async def test_a_completed_unit_has_its_result_and_no_charge(store: JobStore) -> None:

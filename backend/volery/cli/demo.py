@@ -25,8 +25,8 @@ def demo(
 ) -> None:
     """Transcribe a real conversation, and four other units, with the models in installed packages.
 
-    Takes a minute at most on two CPU cores. Two of the units hold no speech and one no audio, to
-    show what becomes of such; the store is private and gone afterwards, the results stay.
+    Beside the conversation there are a copy of it as Opus, silence, a unit too short for any word
+    and a broken file. The job store is private and gone afterwards; the results stay.
     """
     override(models="embedded")
     make_folder(output)

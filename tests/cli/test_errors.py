@@ -1,0 +1,105 @@
+"""How commands fail: one line on standard error, and an exit code that says which kind it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Cli, touch
+
+from volery.cli.exits import ExitCode, exit_code_of
+from volery.units import (
+    ConfigurationError,
+    KeyConflictError,
+    QuarantineError,
+    Reason,
+    StoreError,
+    UnitFailed,
+    VoleryError,
+)
+
+_HEAVY = ("torch", "numpy", "nemo", "pyannote", "av", "lightning", "faster_whisper", "transformers")
+_LIGHT = """
+import sys
+from volery.cli import main
+sys.argv = ["volery", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyConflictError(["a"]), ExitCode.USAGE),
+        (ConfigurationError(""), ExitCode.CONFIGURATION),
+        (StoreError(""), ExitCode.STORE),
+        (QuarantineError("", ""), ExitCode.QUARANTINED),
+        (UnitFailed(Reason.SPEECH_FAILED, ""), ExitCode.UNITS_FAILED),
+    ],
+)
+def test_every_kind_of_error_has_its_exit_code(error: VoleryError, code: ExitCode) -> None:
+    assert exit_code_of(error) is code
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "code", "said"),
+    [
+        ("BATCH_PIPELINE_LANES", "many", 3, "BATCH_PIPELINE_LANES: "),
+        ("BATCH_PIPELINE_LANE", "2", 3, "did you mean BATCH_PIPELINE_LANES?"),
+        ("BATCH_PIPELINE_DATABASE_URL", "mysql://ann:secret@host/db", 4, "mysql"),
+        ("BATCH_PIPELINE_DATABASE_URL", "postgresql://ann:secret@127.0.0.1:1/db", 4, "127.0.0.1"),
+        ("BATCH_PIPELINE_DATABASE_URL", "sqlite:////proc/volery/volery.db", 4, "/proc/volery"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_one_line_without_secrets(
+    cli: Cli, variable: str, value: str, code: int, said: str
+) -> None:
+    ran = cli.program("status", "--json", **{variable: value})
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert ran.stderr.startswith("volery: ")
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert "secret" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("submit", "talk.wav"),
+        ("status", "--json"),
+        ("results",),
+        ("results", "--key", "talk", "--format", "srt"),
+        ("requeue", "--all", "--yes"),
+        ("cancel", "--all", "--yes"),
+        ("db", "upgrade"),
+    ],
+    ids=" ".join,
+)
+def test_a_light_command_imports_nothing_heavy(cli: Cli, arguments: tuple[str, ...]) -> None:
+    touch(cli.folder, ["talk.wav"])
+    cli.finish("talk")
+    program = _LIGHT.format(heavy=_HEAVY)
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=cli.folder, check=False
+    )
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (0, "[]")
+
+
+def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
+    cli.finish(*(f"talk-{number}" for number in range(30)))
+    volery = Path(sys.executable).with_name("volery")
+    command = f"{volery} results | head -c 10; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=cli.folder, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (ExitCode.PIPE_CLOSED, '{"key": "t', "")
+
+
+def test_the_version_is_printed(cli: Cli) -> None:
+    ran = cli.program("--version")
+    assert (ran.returncode, ran.stdout.split()[0]) == (0, "volery")

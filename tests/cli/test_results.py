@@ -1,0 +1,101 @@
+"""What `volery results` prints and writes."""
+
+from __future__ import annotations
+
+import json
+
+from command_line import Cli, result_of
+
+from volery.export import Format, export
+
+
+def test_a_done_unit_is_one_object_with_its_state_and_its_result(cli: Cli) -> None:
+    cli.finish("talk")
+    result = cli("results", "--key", "talk", "--format", "json")
+    document = json.loads(result.stdout)
+    assert (document["key"], document["state"], document["attempts"]) == ("talk", "done", 0)
+    assert "reason" not in document
+    assert "error" not in document
+    assert [word["text"] for word in document["words"]] == ["good", "morning"]
+    assert document.items() >= json.loads(result_of("talk").to_json()).items()
+    assert result.stderr == ""
+
+
+def test_a_rejected_unit_is_one_object_with_its_reason(cli: Cli) -> None:
+    cli.reject("bad")
+    result = cli("results", "--key", "bad", "--format", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "key": "bad",
+        "state": "rejected",
+        "reason": "audio_empty",
+        "error": "it holds no bytes",
+        "attempts": 0,
+        "owner": "default",
+    }
+
+
+def test_a_waiting_unit_is_one_object(cli: Cli) -> None:
+    cli.add("waiting")
+    assert json.loads(cli("results", "--key", "waiting").stdout)["state"] == "ready"
+
+
+def test_an_unknown_key_is_an_error(cli: Cli) -> None:
+    result = cli("results", "--key", "nobody")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nobody" in result.stderr
+
+
+def test_all_done_units_are_json_lines_in_order(cli: Cli) -> None:
+    cli.finish("b", "a")
+    cli.add("waiting")
+    lines = cli("results").stdout.splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["b", "a"]
+
+
+def test_other_states_can_be_asked_for(cli: Cli) -> None:
+    cli.reject("bad")
+    cli.finish("good")
+    lines = cli("results", "--state", "rejected,done").stdout.splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["bad", "good"]
+    assert cli("results", "--state", "broken").exit_code == 2
+
+
+def test_a_format_is_printed_as_the_exporter_makes_it(cli: Cli) -> None:
+    cli.finish("talk")
+    assert cli("results", "--key", "talk", "--format", "srt").stdout == export(result_of("talk"), Format.SRT)
+
+
+def test_a_unit_without_a_result_has_no_subtitles(cli: Cli) -> None:
+    cli.reject("bad")
+    result = cli("results", "--key", "bad", "--format", "srt")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "bad has no result: it is rejected: audio_empty" in result.stderr
+
+
+def test_every_format_is_written_to_a_folder_under_safe_names(cli: Cli) -> None:
+    cli.finish("talk", "../up")
+    assert cli("results", "-o", "out", "--format", "json,txt,srt,vtt,rttm").exit_code == 0
+    written = sorted(path.name for path in (cli.folder / "out").iterdir())
+    assert len(written) == 10
+    assert "talk.vtt" in written
+    assert json.loads((cli.folder / "out" / "talk.json").read_text())["state"] == "done"
+    assert sorted(path.name for path in cli.folder.iterdir()) == ["out", "store"]
+
+
+def test_several_formats_need_a_folder(cli: Cli) -> None:
+    assert cli("results", "--format", "json,txt").exit_code == 2
+    result = cli("results", "--format", "docx")
+    assert result.exit_code == 2
+    assert "docx" in result.stderr
+
+
+def test_a_result_that_is_gone_is_named_and_the_others_are_printed(cli: Cli) -> None:
+    cli.finish("gone", "here")
+    artifact = cli.records()[0].artifact
+    assert artifact is not None
+    (cli.folder / "store" / "artifacts" / artifact).unlink()
+    result = cli("results")
+    assert result.exit_code == 4
+    assert json.loads(result.stdout)["key"] == "here"
+    assert "the result of gone" in result.stderr

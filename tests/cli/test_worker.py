@@ -1,0 +1,125 @@
+"""How `volery worker` ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import wave
+from pathlib import Path
+
+import pytest
+from command_line import Cli
+
+from volery.cli.exits import ExitCode
+from volery.queue import JobStore
+from volery.units import Unit, UnitState
+
+pytestmark = pytest.mark.slow
+
+_PROGRAM = Path(__file__).with_name("scripted_worker.py")
+
+
+def start(cli: Cli, script: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(_PROGRAM), script, "worker", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cli.folder)
+
+
+def run(cli: Cli, script: str, *arguments: str) -> tuple[int, str]:
+    process = start(cli, script, *arguments)
+    _, errors = process.communicate(timeout=120)
+    return process.returncode, errors
+
+
+def submit_audio(cli: Cli) -> None:
+    path = cli.folder / "quiet.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(bytes(32_000))
+    cli.store(lambda store: store.submit([Unit(key="quiet", audio_uri=path.as_uri())]))
+
+
+def states(cli: Cli) -> list[UnitState]:
+    return [record.state for record in cli.records()]
+
+
+def test_a_burst_in_which_every_unit_is_done_ends_well(cli: Cli) -> None:
+    submit_audio(cli)
+    assert run(cli, "plain", "--burst")[0] == ExitCode.OK
+    assert states(cli) == [UnitState.DONE]
+
+
+def test_a_burst_that_rejects_a_unit_says_so(cli: Cli) -> None:
+    submit_audio(cli)
+    cli.add("missing")
+    assert run(cli, "plain", "--burst")[0] == ExitCode.UNITS_FAILED
+    assert states(cli) == [UnitState.DONE, UnitState.REJECTED]
+
+
+def test_what_an_earlier_run_rejected_is_not_this_runs_failure(cli: Cli) -> None:
+    cli.reject("bad")
+    assert run(cli, "plain", "--burst")[0] == ExitCode.OK
+
+
+def test_bursts_beside_each_other_do_not_fight_for_a_port(cli: Cli) -> None:
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert run(cli, "plain", "--burst")[0] == ExitCode.OK
+        code, errors = run(cli, "plain", "--burst", "--http-port", port)
+    assert code == ExitCode.CONFIGURATION
+    assert f"cannot listen on 0.0.0.0:{port}" in errors.splitlines()[-1]
+
+
+def test_a_quarantine_ends_the_process_though_a_thread_is_stuck(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_QUARANTINE_LINGER_SECONDS", "0")
+    submit_audio(cli)
+    assert run(cli, "quarantine", "--burst")[0] == ExitCode.QUARANTINED
+    assert states(cli) == [UnitState.READY]
+
+
+def test_a_drain_that_overruns_ends_the_process_and_gives_the_lease_back(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_DRAIN_SECONDS", "0")
+    submit_audio(cli)
+    process = start(cli, "stuck", "--http-port", "0")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stuck\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode == ExitCode.DRAIN_OVERRAN
+    assert states(cli) == [UnitState.READY]
+
+    async def endings(store: JobStore) -> list[str | None]:
+        return [grant.ended_as for grant in await store.grants()]
+
+    assert cli.store(endings) == ["refund:drain"]
+
+
+def test_an_interrupt_while_models_load_is_quiet(cli: Cli) -> None:
+    process = start(cli, "loading", "--burst")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "loading\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "Traceback" not in errors
+
+
+def test_an_option_overrides_the_setting_of_its_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_LANES", "2")
+    code, errors = run(cli, "plain", "--burst", "--lanes", "99")
+    assert code == ExitCode.CONFIGURATION
+    assert errors.startswith("volery: BATCH_PIPELINE_LANES: ")
+
+
+def test_an_unknown_setting_is_logged(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_SOMETHING_ENTIRELY_ELSE", "1")
+    code, errors = run(cli, "plain", "--burst")
+    assert code == ExitCode.OK
+    assert "BATCH_PIPELINE_SOMETHING_ENTIRELY_ELSE" in errors

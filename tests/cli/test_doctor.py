@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -15,38 +16,54 @@ from volery.cli.checks.machine import Driver, TorchBuild, find_driver, judge_acc
 CUDA_13 = TorchBuild("2.14.1", "13.0", devices=0)
 
 
-def verdicts(document: str) -> dict[str, str]:
-    return {check["name"]: check["verdict"] for check in json.loads(document)["checks"]}
+Doctor = Callable[..., tuple[int, dict[str, dict[str, str]]]]
 
 
-def test_a_machine_that_will_do_passes(cli: Cli) -> None:
-    ran = cli.program("doctor", "--json", BATCH_PIPELINE_MODELS="embedded", BATCH_PIPELINE_DEVICE="cpu")
-    document = json.loads(ran.stdout)
-    assert (ran.returncode, document["ok"]) == (0, True)
-    found = verdicts(ran.stdout)
-    assert found["Job store"] == found["Results"] == found["Settings"] == found["Model hub"] == "ok"
+@pytest.fixture
+def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """Runs `volery doctor --json` under some settings: its exit code, and the checks by name."""
+
+    def run(**environment: str) -> tuple[int, dict[str, dict[str, str]]]:
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(f"BATCH_PIPELINE_{name}", value)
+            result = cli("doctor", "--json")
+        document = json.loads(result.stdout)
+        assert document["ok"] == (result.exit_code == 0)
+        return result.exit_code, {check["name"]: check for check in document["checks"]}
+
+    return run
 
 
-def test_a_store_that_cannot_be_used_fails_and_says_what_to_do(cli: Cli) -> None:
-    ran = cli.program("doctor", "--json", BATCH_PIPELINE_DATABASE_URL="postgresql://ann:secret@127.0.0.1:1/db")
-    [check] = [check for check in json.loads(ran.stdout)["checks"] if check["name"] == "Job store"]
-    assert (ran.returncode, check["verdict"]) == (3, "failed")
-    assert "BATCH_PIPELINE_DATABASE_URL" in check["advice"]
-    assert "secret" not in ran.stdout
+def test_a_machine_that_will_do_passes(doctor: Doctor) -> None:
+    code, checks = doctor(MODELS="embedded", DEVICE="cpu")
+    assert code == 0
+    names = ("Python", "Settings", "Accelerator", "Model hub", "Job store", "Results")
+    assert {checks[name]["verdict"] for name in names} == {"ok"}
 
 
-def test_results_that_cannot_be_written_fail(cli: Cli) -> None:
-    (cli.folder / "file").write_text("")
-    folder = (cli.folder / "file" / "artifacts").as_uri()
-    ran = cli.program("doctor", "--json", BATCH_PIPELINE_ARTIFACTS_URL=folder)
-    assert (ran.returncode, verdicts(ran.stdout)["Results"]) == (3, "failed")
+def test_a_store_that_cannot_be_used_fails_and_says_what_to_do(doctor: Doctor) -> None:
+    code, checks = doctor(DATABASE_URL="postgresql://ann:secret@127.0.0.1:1/db")
+    assert (code, checks["Job store"]["verdict"]) == (3, "failed")
+    assert "BATCH_PIPELINE_DATABASE_URL" in checks["Job store"]["advice"]
+    assert "secret" not in str(checks)
 
 
-def test_settings_that_make_no_sense_fail_and_those_that_are_unknown_warn(cli: Cli) -> None:
-    failed = cli.program("doctor", "--json", BATCH_PIPELINE_LANES="many")
-    assert (failed.returncode, verdicts(failed.stdout)["Settings"]) == (3, "failed")
-    warned = cli.program("doctor", "--json", BATCH_PIPELINE_SOMETHING_ENTIRELY_ELSE="1")
-    assert (warned.returncode, verdicts(warned.stdout)["Settings"]) == (0, "warning")
+def test_results_that_cannot_be_written_fail(doctor: Doctor, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, checks = doctor(ARTIFACTS_URL=(tmp_path / "file" / "artifacts").as_uri())
+    assert (code, checks["Results"]["verdict"]) == (3, "failed")
+
+
+def test_settings_that_make_no_sense_fail(doctor: Doctor) -> None:
+    code, checks = doctor(LANES="many")
+    assert (code, checks["Settings"]["verdict"]) == (3, "failed")
+    assert "BATCH_PIPELINE_LANES" in checks["Settings"]["found"]
+
+
+def test_settings_that_are_unknown_warn(doctor: Doctor) -> None:
+    code, checks = doctor(SOMETHING_ENTIRELY_ELSE="1")
+    assert (code, checks["Settings"]["verdict"]) == (0, "warning")
 
 
 @pytest.mark.parametrize(

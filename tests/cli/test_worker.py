@@ -16,8 +16,6 @@ from volery.cli.exits import ExitCode
 from volery.queue import JobStore
 from volery.units import Unit, UnitState
 
-pytestmark = pytest.mark.slow
-
 _PROGRAM = Path(__file__).with_name("scripted_worker.py")
 
 

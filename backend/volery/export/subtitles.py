@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from volery.export.text import in_order, one_line
 from volery.results import UnitResult, WordRecord
@@ -96,7 +96,7 @@ def _timed(groups: Iterator[list[_Token]]) -> Iterator[_Cue]:
     """Cues that never overlap: one that the next speaker cuts into ends there."""
     free_ms = 0
     listed = list(groups)
-    for group, following in zip(listed, [*listed[1:], None], strict=True):
+    for group, following in zip_longest(listed, listed[1:]):
         start = max(group[0].start_ms, free_ms)
         end = min(max(token.end_ms for token in group), start + _LONGEST_MS)
         if following is not None:

@@ -29,12 +29,13 @@ _FORMATS = (
 _OPTIONS = {"format_whitelist": ",".join(_FORMATS), "protocol_whitelist": "none"}
 
 # Formats whose files state their length and where each packet lies; others estimate both from bit rates.
-_EXACT = ("aiff", "au", "caf", "flac", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "w64", "wav")
-_SEEKABLE = (*_EXACT, "ogg")
+_EXACT = ("aiff", "au", "caf", "flac", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "ogg", "w64", "wav")
 
 # Formats that are found by scanning for a short bit pattern: any large file holds a frame or two by chance.
 _SCANNED = ("aac", "ac3", "dts", "eac3", "mp3", "mpeg")
 _CHANCE_SECONDS = 0.1
+# MPEG layer I, unused for decades; yet FFmpeg finds it in half of all tables of small negative numbers.
+_NEVER_MEANT = "mp1"
 # Encoder delay and padding make a stream a little longer or shorter than what is stated.
 _PROMISE_SLACK_SECONDS = 0.1
 # A decoder needs a run-up after a jump: 80 ms for Opus, a frame or two for AAC and Vorbis.
@@ -125,7 +126,7 @@ class AudioFile:
 
     def jump(self, first: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
         """Frames from shortly before `seconds` of a file whose first frame is `first`; none where that fails."""
-        if self.container in _SEEKABLE and first.pts is not None:
+        if self.container in _EXACT and first.pts is not None:
             target = min(first.pts + int((seconds - _RUN_UP_SECONDS) / self._time_base), _LAST_TIMESTAMP)
             try:
                 self._container.seek(target, stream=self._audio)
@@ -160,18 +161,23 @@ class AudioFile:
         self._input = _Input(self._stream)
         self._container = self._opened()
         self.damaged = False
+        try:
+            self._audio: AudioStream = self._best_stream()
+        except BaseException:
+            self._container.close()
+            raise
+        self._audio.codec_context.thread_count = 1
+        self._time_base = self._audio.time_base or _ANY_TIME_BASE
+
+    def _best_stream(self) -> AudioStream:
         best = self._container.streams.best("audio")
-        if not isinstance(best, AudioStream):
-            self._container.close()
-            raise UnitRejected(Reason.AUDIO_NO_STREAM, f"{self._uri} holds no audio stream")
-        if best.codec_context is None:
-            self._container.close()
-            raise UnitRejected(
-                Reason.AUDIO_UNDECODABLE, f"{self._uri} holds audio in a codec that FFmpeg cannot decode"
-            )
-        best.codec_context.thread_count = 1
-        self._audio: AudioStream = best
-        self._time_base = best.time_base or _ANY_TIME_BASE
+        if isinstance(best, AudioStream):
+            if best.codec_context is None or best.codec_context.name.startswith(_NEVER_MEANT):
+                raise undecodable(self._uri)
+            return best
+        if self._container.streams.audio or len(self._container.streams) == 0:
+            raise undecodable(self._uri)
+        raise UnitRejected(Reason.AUDIO_NO_STREAM, f"{self._uri} holds no audio stream")
 
     def _opened(self) -> InputContainer:
         if self._input.is_empty():

@@ -182,7 +182,7 @@ def _too_long(uri: str, max_seconds: float) -> UnitRejected:
 
 
 def _nothing(file: AudioFile, cut: _Cut, uri: str) -> UnitRejected:
-    if file.is_chance(cut.position_s) or (file.damaged and not cut.position_s):
+    if file.is_chance(cut.position_s) or (not cut.position_s and (file.damaged or file.claimed_s)):
         return undecodable(uri)
     if cut.position_s:
         why = "is shorter than a sample" if cut.is_complete else f"starts after the audio's end, {cut.position_s:.3f} s"

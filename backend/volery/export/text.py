@@ -10,8 +10,8 @@ from volery.results import UnitResult, WordRecord
 
 def one_line(text: str) -> str:
     """Text without line breaks, control characters or runs of spaces."""
-    spaced = " ".join(text.split())
-    return "".join(character for character in spaced if unicodedata.category(character) != "Cc")
+    kept = (character for character in text if character.isspace() or unicodedata.category(character) != "Cc")
+    return " ".join("".join(kept).split())
 
 
 def in_order(result: UnitResult) -> list[WordRecord]:

@@ -266,3 +266,12 @@ def test_a_disk_that_cannot_be_read_fails_the_attempt() -> None:
     with pytest.raises(UnitFailed) as caught:
         file.sha256()
     assert caught.value.reason is Reason.AUDIO_UNAVAILABLE
+
+
+def test_a_file_that_holds_more_than_its_size_says_is_told() -> None:
+    lying = Path("/proc/self/status")
+    if not lying.exists():
+        pytest.skip("no file here whose size is certain to be wrong")
+    with pytest.raises(UnitFailed) as caught:
+        open_audio(lying).sha256()
+    assert caught.value.reason is Reason.AUDIO_CHANGED

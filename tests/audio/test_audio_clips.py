@@ -98,6 +98,13 @@ def test_a_late_clip_of_a_lossy_file_is_reached_to_the_millisecond(
     assert abs(lag) <= 16
 
 
+@pytest.mark.parametrize("kind", EXACT)
+def test_a_jump_that_lands_too_late_is_not_trusted(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = decoded(late_speech(kind), Clip(31.2345, 33.1)).samples
+    monkeypatch.setattr("volery.audio.containers._RUN_UP_SECONDS", -5.0)
+    np.testing.assert_array_equal(decoded(late_speech(kind), Clip(31.2345, 33.1)).samples, expected)
+
+
 def test_a_late_clip_does_not_read_what_lies_before_it() -> None:
     class Counting(io.BytesIO):
         taken = 0

@@ -77,6 +77,14 @@ def test_a_file_with_nothing_but_damage_behind_its_header_is_undecodable() -> No
     assert rejection(content[:4200] + noise[4200:]) is Reason.AUDIO_UNDECODABLE
 
 
+def test_a_stream_that_turns_up_on_the_way_does_not_matter() -> None:
+    content = bytearray(encode(tone(20.0, 48_000), 48_000, "mpegts aac"))
+    # A transport packet: 188 bytes, the number of its stream in the second and third, 0x40 where a frame starts.
+    starts = [place for place in range(0, len(content), 188) if content[place + 1 : place + 3] == b"\x41\x00"]
+    content[starts[-5] + 2] = 0x23
+    assert decoded(bytes(content)).duration_s == pytest.approx(20.0, abs=0.5)
+
+
 def mangled(content: bytes, chance: random.Random) -> bytes:
     """The content cut short, or with bytes changed anywhere or in its header, or both."""
     changed = bytearray(content)

@@ -103,6 +103,12 @@ def test_values_beyond_full_scale_are_clipped(rate: int, level: float) -> None:
     assert np.abs(found).max() == 1.0
 
 
+def test_a_channel_beyond_full_scale_does_not_drown_the_others() -> None:
+    loud, quiet = tone(1.0, 16_000, level=1e6), tone(1.0, 16_000, hertz=300)
+    found = decoded(encode(np.stack([loud, quiet]), 16_000, "wav pcm_f32le")).samples
+    np.testing.assert_allclose(found, (np.clip(loud, -1, 1) + quiet) / 2, atol=1e-6)
+
+
 @pytest.mark.parametrize("rate", [8_000, 11_025, 22_050, 44_100, 48_000, 96_000])
 def test_resampling_keeps_time_and_shape(rate: int) -> None:
     found = decoded(encode(tone(2.0, rate), rate, "wav pcm_f32le")).samples

@@ -14,6 +14,11 @@ from volery import cli
 from volery.units import PreparedUnit, QuarantineError, ResultClass, Transcript
 
 
+def leave_a_thread_behind() -> None:
+    """A library's, that does not end when the process should."""
+    threading.Thread(target=threading.Event().wait, daemon=False).start()
+
+
 class Pipeline:
     """Finds nothing in any unit, unless its script says otherwise."""
 
@@ -25,6 +30,7 @@ class Pipeline:
     def warm_up(self) -> None:
         """Get stuck, or nothing."""
         if self._script == "loading":
+            leave_a_thread_behind()
             print("loading", flush=True)
             threading.Event().wait()
 
@@ -35,8 +41,7 @@ class Pipeline:
     def process(self, group: Sequence[PreparedUnit]) -> list[Transcript]:
         """Work as the script says."""
         if self._script in ("quarantine", "stuck"):
-            # A thread of a library that will not end when the process should.
-            threading.Thread(target=threading.Event().wait).start()
+            leave_a_thread_behind()
         if self._script == "quarantine":
             raise QuarantineError("test", "as the script says")
         if self._script == "stuck":

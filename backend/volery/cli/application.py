@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from volery import __version__
 from volery.cli.demo import demo
 from volery.cli.doctor import doctor
-from volery.cli.exits import ExitCode, exit_code_of
+from volery.cli.exits import ExitCode, exit_code_of, exit_now
 from volery.cli.operate import cancel, db, requeue
 from volery.cli.output import drop_output, say_error, write
 from volery.cli.results import results
@@ -34,6 +34,8 @@ class _Commands(TyperGroup):
         except VoleryError as error:
             say_error(str(error))
             raise typer.Exit(exit_code_of(error)) from error
+        except KeyboardInterrupt:
+            exit_now(ExitCode.INTERRUPTED)
         except BrokenPipeError as error:
             drop_output()
             raise typer.Exit(ExitCode.PIPE_CLOSED) from error

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import IntEnum
+from typing import NoReturn
 
 from volery.units import ConfigurationError, KeyConflictError, QuarantineError, StoreError, VoleryError
 
@@ -58,3 +61,10 @@ _CODES: tuple[tuple[type[VoleryError], ExitCode], ...] = (
 def exit_code_of(error: VoleryError) -> ExitCode:
     """The exit code of a command that an error ended."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.UNITS_FAILED)
+
+
+def exit_now(code: ExitCode) -> NoReturn:
+    """End the process although threads of it may never return."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -37,12 +37,17 @@ def make_folder(folder: Path) -> None:
 
 
 def write_export(result: UnitResult, format: Format, path: Path) -> None:
-    """Write a result in a format to a file.
+    """Write a result in a format to a file; errors as for `write_file`."""
+    write_file(path, export(result, format))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file as UTF-8, its line ends as they are.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: it cannot be written.
     """
     try:
-        path.write_text(export(result, format), encoding="utf-8", newline="")
+        path.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error

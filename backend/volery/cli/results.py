@@ -15,7 +15,7 @@ from volery.artifacts import open_results
 from volery.artifacts.store import ResultStore
 from volery.cli.environment import load_settings
 from volery.cli.exits import ExitCode, NoResultError, UnknownUnitError, UsageError, exit_code_of
-from volery.cli.formats import FORMATS_HELP, make_folder, parse_formats, write_export
+from volery.cli.formats import FORMATS_HELP, make_folder, parse_formats, write_export, write_file
 from volery.cli.output import say, say_error, write, write_json
 from volery.cli.states import parse_states
 from volery.cli.stores import with_store
@@ -85,8 +85,9 @@ class _Delivery:
         if self.output is None:
             write_json(document, indent=indent)
         else:
-            text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-            (self.output / file_name(key, Format.JSON)).write_text(text, encoding="utf-8")
+            write_file(
+                self.output / file_name(key, Format.JSON), json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+            )
 
     def _deliver_export(self, result: UnitResult, format: Format) -> None:
         if self.output is None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
 from volery.artifacts import open_results
 from volery.cli.environment import read
-from volery.cli.exits import ExitCode
+from volery.cli.exits import ExitCode, exit_now
 from volery.cli.progress import Progress
 from volery.cli.stores import opened
 from volery.queue import JobStore, UnitRecord
@@ -138,10 +136,3 @@ def leave_early(ending: Ending) -> None:
     }
     if code := codes.get(ending):
         exit_now(code)
-
-
-def exit_now(code: ExitCode) -> NoReturn:
-    """End the process although threads of it may never return."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

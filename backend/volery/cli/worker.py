@@ -10,10 +10,10 @@ import structlog
 import typer
 
 from volery.cli.environment import load_settings, override, quiet_logs
-from volery.cli.exits import ExitCode
+from volery.cli.exits import ExitCode, exit_now
 from volery.cli.output import say
 from volery.cli.progress import shown_progress
-from volery.cli.running import Tally, exit_now, import_app, run_burst
+from volery.cli.running import Tally, import_app, run_burst
 from volery.settings import Settings, check_environment
 
 if TYPE_CHECKING:
@@ -73,10 +73,7 @@ def worker(
     for name in check_environment():
         log.warning("unknown setting", name=name)
     tally = Tally()
-    try:
-        ending = _run_burst(settings, tally) if burst else _run(settings)
-    except KeyboardInterrupt:
-        exit_now(ExitCode.INTERRUPTED)
+    ending = _run_burst(settings, tally) if burst else _run(settings)
     _leave(ending, tally)
 
 

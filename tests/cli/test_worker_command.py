@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from command_line import Cli
 
 from volery.cli.exits import ExitCode
 from volery.queue import JobStore
+from volery.settings import WorkerSettings
 from volery.units import Unit, UnitState
 
 _PROGRAM = Path(__file__).with_name("scripted_worker.py")
@@ -63,12 +65,13 @@ def test_what_an_earlier_run_rejected_is_not_this_runs_failure(cli: Cli) -> None
 
 
 def test_bursts_beside_each_other_do_not_fight_for_a_port(cli: Cli) -> None:
+    port = WorkerSettings().http_port
     with socket.socket() as taken:
-        taken.bind(("0.0.0.0", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+        with contextlib.suppress(OSError):  # another program has it already
+            taken.bind(("0.0.0.0", port))
+            taken.listen()
         assert run(cli, "plain", "--burst")[0] == ExitCode.OK
-        code, errors = run(cli, "plain", "--burst", "--http-port", port)
+        code, errors = run(cli, "plain", "--burst", "--http-port", str(port))
     assert code == ExitCode.CONFIGURATION
     assert f"cannot listen on 0.0.0.0:{port}" in errors.splitlines()[-1]
 

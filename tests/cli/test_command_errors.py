@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -92,12 +93,19 @@ def test_a_light_command_imports_nothing_heavy(cli: Cli, arguments: tuple[str, .
     assert (ran.returncode, ran.stderr.splitlines()[-1]) == (0, "[]")
 
 
-def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
-    cli.finish(*(f"talk-{number}" for number in range(30)))
+@pytest.mark.parametrize("units", [1, 300], ids=["less than a buffer", "more than a buffer"])
+def test_a_reader_that_goes_away_is_no_error(cli: Cli, units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    keys = [f"talk-{number}" for number in range(units)]
+    cli.add(*keys)
+    reader, writer = os.pipe()
+    os.close(reader)
     volery = Path(sys.executable).with_name("volery")
-    command = f"{volery} results | head -c 10; exit ${{PIPESTATUS[0]}}"
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=cli.folder, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (ExitCode.PIPE_CLOSED, '{"key": "t', "")
+    ran = subprocess.run(
+        [volery, "results", "--state", "ready"], stdout=writer, stderr=subprocess.PIPE, cwd=cli.folder, check=False
+    )
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (ExitCode.PIPE_CLOSED, b"")
 
 
 def test_the_version_is_printed(cli: Cli) -> None:

@@ -10,7 +10,7 @@ import torch
 from nemo.collections.asr.models import EncDecRNNTBPEModel
 from omegaconf import OmegaConf
 
-TEXT = "zero one two three four five six seven eight nine ten eleven twelve hello there how are you today".split()
+TEXT = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "hello", "there", "today"]
 
 
 def build(folder: Path) -> Path:

@@ -1,0 +1,7 @@
+"""Models and nothing but models: VAD, segmentation, diarization, ASR. Synchronous."""
+
+import os
+
+# The models' threads share their CPUs with those that fetch and decode. Threads that spin while they wait
+# for each other then slow everything many times over; libgomp reads this once, when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -95,5 +95,5 @@ def tidy(words: Sequence[HypothesisWord], duration_s: float) -> tuple[Hypothesis
         start_s = min(max(word.start_s, free_s), latest_s)
         free_s = min(max(word.end_s, start_s + SHORTEST_WORD_S), duration_s)
         confidence = round(min(max(word.confidence, 0.0), 1.0), 4)
-        tidied.append(HypothesisWord(word.text, round(start_s, 3), round(free_s, 3), confidence))
+        tidied.append(HypothesisWord(word.text, start_s, free_s, confidence))
     return tuple(tidied)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
+from pathlib import Path
 from typing import Literal
 
 import torch
 
 from volery.units import ConfigurationError
+
+_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 
 
 def choose_device(wanted: Literal["auto", "cuda", "cpu"]) -> torch.device:
@@ -41,5 +45,15 @@ def use_threads(count: int) -> None:
 
 
 def available_cpus() -> int:
-    """CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """CPUs that this process may use: those it may run on, or its container's share of them."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, _container_share(_CPU_MAX) or allowed))
+
+
+def _container_share(cpu_max: Path) -> int | None:
+    """Whole CPUs of a cgroup's quota (`quota period`, or `max period` for none); none where it is not set."""
+    try:
+        quota, period = cpu_max.read_text().split()
+    except (OSError, ValueError):
+        return None
+    return None if quota == "max" else math.ceil(int(quota) / int(period))

@@ -21,6 +21,7 @@ from volery.speech.segmentation import (
     pass_of,
     state_digest,
 )
+from volery.speech.segments import whole_ms
 from volery.units import SAMPLE_RATE, ConfigurationError, ModelInfo, Turn
 
 with quiet_import():
@@ -171,7 +172,9 @@ def _turns_of(annotation: Annotation, duration_s: float) -> tuple[Turn, ...]:
     )
     names: dict[str, str] = {}
     return tuple(
-        Turn(round(start, 3), round(end, 3), names.setdefault(label, f"SPEAKER_{len(names):02d}"))
+        Turn(
+            whole_ms(start, duration_s), whole_ms(end, duration_s), names.setdefault(label, f"SPEAKER_{len(names):02d}")
+        )
         for start, end, label in stretches
-        if end > start
+        if end - start >= 1e-3
     )

@@ -21,7 +21,7 @@ from volery.speech.failures import as_unit_error, described
 from volery.speech.models import segmentation_weights
 from volery.speech.quiet import hush
 from volery.speech.segmentation import Segmenter
-from volery.speech.segments import Activity
+from volery.speech.segments import Activity, whole_ms
 from volery.speech.speakers import with_speakers
 from volery.speech.vad import Detection, PyannoteVad, SileroVad, VadEngine
 from volery.speech.whisper import load_whisper
@@ -71,16 +71,23 @@ class _Work:
         return self.prepared.audio.samples
 
     @property
+    def duration_s(self) -> float:
+        return self.prepared.audio.duration_s
+
+    @property
     def has_speech(self) -> bool:
         return self.error is None and bool(self.detection.speech)
 
     def words(self) -> list[Word]:
         """The words of all windows in unit time."""
         return [
-            Word(word.text, round(at + word.start_s, 3), round(at + word.end_s, 3), word.confidence)
-            for at, hypothesis in zip((window.start_s for window in self.windows), self.hypotheses, strict=True)
+            Word(word.text, self._at(window, word.start_s), self._at(window, word.end_s), word.confidence)
+            for window, hypothesis in zip(self.windows, self.hypotheses, strict=True)
             for word in hypothesis.words
         ]
+
+    def _at(self, window: SpeechWindow, seconds: float) -> float:
+        return whole_ms(window.start_s + seconds, self.duration_s)
 
     def heard_language(self) -> str | None:
         """The language of most of the audio that had words."""
@@ -98,23 +105,24 @@ class SpeechPipeline:
         self, settings: SpeechSettings, vad: VadEngine, diarizer: Diarizer, asr: AsrEngine, reuse: SwitchState
     ) -> None:
         self._settings = settings
-        self._vad = vad
-        self._diarizer = diarizer
-        self._asr = asr
+        self.vad = vad
+        self.diarizer = diarizer
+        self.asr = asr
         self._reuse = reuse
 
     @property
     def models(self) -> tuple[ModelInfo, ...]:
         """The models, one a role: vad, segmentation, embedding, asr."""
-        return (self._vad.info, self._diarizer.segmentation, self._diarizer.embedding, self._asr.info)
+        return (self.vad.info, self.diarizer.segmentation, self.diarizer.embedding, self.asr.info)
 
     def switch_states(self) -> dict[str, str]:
         """Each switch that the models know, as it is on the live objects: on, off or inapplicable."""
-        return {"vad_segmentation_reuse": self._reuse, "asr_cuda_graphs": self._asr.graphs}
+        return {"vad_segmentation_reuse": self._reuse, "asr_cuda_graphs": self.asr.graphs}
 
     def warm_up(self) -> None:
         """Do, before readiness, what the first group would otherwise wait for."""
-        self._asr.warm_up()
+        self.vad.detect(np.zeros(SAMPLE_RATE, dtype=np.float32))
+        self.asr.warm_up()
 
     def process(self, group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
         """A transcript a unit, in order, or what went wrong with that unit.
@@ -150,19 +158,19 @@ class SpeechPipeline:
         return failure
 
     def _detect(self, work: _Work) -> None:
-        work.language = asked_language(work.unit.options.language, self._asr.languages)
-        work.detection = self._vad.detect(work.samples)
+        work.language = asked_language(work.unit.options.language, self.asr.languages)
+        work.detection = self.vad.detect(work.samples)
 
     def _diarize(self, work: _Work) -> None:
         known = work.detection.segmentation if self._reuse == "on" else None
-        work.turns = self._diarizer.turns(work.samples, num_speakers=work.unit.options.num_speakers, known=known)
+        work.turns = self.diarizer.turns(work.samples, num_speakers=work.unit.options.num_speakers, known=known)
 
     def _hear(self, works: Sequence[_Work]) -> None:
         """ASR over the windows of all units together; where that fails, unit by unit."""
         for index, work in enumerate(works):
             detection = work.detection
-            duration_s = len(work.samples) / SAMPLE_RATE
-            cuts = cut_windows(detection.speech, detection.activity, duration_s, self._settings.asr_window_seconds)
+            longest_s = self._settings.asr_window_seconds
+            cuts = cut_windows(detection.speech, detection.activity, work.duration_s, longest_s)
             work.windows = windows_of(index, work.samples, cuts, work.language)
         try:
             self._transcribe(works)
@@ -175,7 +183,7 @@ class SpeechPipeline:
     def _transcribe(self, works: Sequence[_Work]) -> None:
         windows = [window for work in works for window in work.windows]
         started = perf_counter()
-        hypotheses = iter(self._asr.transcribe(windows))
+        hypotheses = iter(self.asr.transcribe(windows))
         per_second = (perf_counter() - started) / max(sum(window.duration_s for window in windows), 1e-9)
         for work in works:
             work.hypotheses = [next(hypotheses) for _ in work.windows]
@@ -232,7 +240,7 @@ def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.de
             "or use BATCH_PIPELINE_ASR_ENGINE=whisper"
         )
     # NeMo takes seconds to import and is an engine of its own.
-    from volery.speech.parakeet import BatchShape, load_parakeet  # noqa: PLC0415
+    from volery.speech.parakeet import BatchShape, load_parakeet
 
     shape = BatchShape(speech.asr_batch_windows, speech.asr_window_seconds)
     return load_parakeet(speech.asr_model, device, shape, graphs=provider.asr_cuda_graphs_enabled)

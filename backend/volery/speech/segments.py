@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,10 +49,15 @@ def speech_segments(activity: Activity, thresholds: Thresholds, duration_s: floa
     """
     stretches = _fill([_clamp(activity, run, duration_s) for run in _runs(activity.scores, thresholds)], thresholds)
     return tuple(
-        Segment(round(start, 3), round(end, 3))
+        Segment(whole_ms(start, duration_s), whole_ms(end, duration_s))
         for start, end in stretches
         if end - start >= max(thresholds.min_speech_s, 1e-3)
     )
+
+
+def whole_ms(seconds: float, duration_s: float) -> float:
+    """A time rounded to milliseconds, but not beyond the end of its unit."""
+    return min(round(seconds, 3), math.floor(duration_s * 1000) / 1000)
 
 
 def _runs(scores: npt.NDArray[np.float32], thresholds: Thresholds) -> list[tuple[int, int]]:

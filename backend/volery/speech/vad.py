@@ -22,6 +22,7 @@ SILERO = Thresholds(onset=0.5, offset=0.35, min_speech_s=0.1, min_pause_s=0.1)
 """silero-vad's own defaults, save its shortest speech of 0.25 s, which loses single words."""
 
 SILERO_FRAME = 512
+"""Samples of a frame; the model refuses less than one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +76,8 @@ class SileroVad:
         """Speech in one unit of any length, none included."""
         if not len(samples):
             return Detection((), _nothing())
-        scores = self._model.audio_forward(torch.from_numpy(samples.copy())[None], sr=SAMPLE_RATE)[0].numpy()
+        whole = np.pad(samples, (0, -len(samples) % SILERO_FRAME))
+        scores = self._model.audio_forward(torch.from_numpy(whole)[None], sr=SAMPLE_RATE)[0].numpy()
         step_s = SILERO_FRAME / SAMPLE_RATE
         activity = Activity(scores, step_s / 2, step_s)
         return Detection(speech_segments(activity, SILERO, len(samples) / SAMPLE_RATE), activity)

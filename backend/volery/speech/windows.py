@@ -23,6 +23,8 @@ JOIN_GAP_S = 1.0
 """Pauses up to this long stay inside a window, so that a sentence is heard as one."""
 
 _SMOOTHING_S = 0.2
+_ROUNDING_S = 0.001
+"""Spared so that rounding to samples makes no window too long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +50,7 @@ def cut_windows(
     Close segments are joined, long ones split at their deepest pause, and each window is padded
     as far as its neighbours and the unit's ends allow.
     """
-    room_s = longest_s - 2 * PADDING_S
+    room_s = longest_s - 2 * PADDING_S - _ROUNDING_S
     pieces = [piece for segment in speech for piece in _split(segment, activity, room_s)]
     return tuple(_padded(_joined(pieces, room_s), duration_s))
 

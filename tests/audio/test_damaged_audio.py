@@ -85,6 +85,14 @@ def test_a_stream_that_turns_up_on_the_way_does_not_matter() -> None:
     assert decoded(bytes(content)).duration_s == pytest.approx(20.0, abs=0.5)
 
 
+def test_a_header_that_cuts_a_file_into_single_samples_is_not_followed_for_hours() -> None:
+    content = bytearray(encode(tone(5.0, 44_100), 44_100, "caf pcm_s16le"))
+    frames_a_packet = content.index(b"desc") + 12 + 20
+    assert content[frames_a_packet : frames_a_packet + 4] == b"\0\0\0\1"
+    content[frames_a_packet + 3] = 2
+    assert rejection(bytes(content)) is Reason.AUDIO_UNDECODABLE
+
+
 def mangled(content: bytes, chance: random.Random) -> bytes:
     """The content cut short, or with bytes changed anywhere or in its header, or both."""
     changed = bytearray(content)

@@ -43,6 +43,9 @@ _RUN_UP_SECONDS = 1.0
 _LAST_TIMESTAMP = 1 << 62
 # Stands in for a stream that names none: FFmpeg's own, microseconds.
 _ANY_TIME_BASE = Fraction(1, 1_000_000)
+# No codec packs less than 0.8 ms; a header that cuts a file into single samples would take hours to follow.
+_SHORTEST_PACKET_SECONDS = 0.0003
+_MANY_PACKETS = 10_000
 # How often reading goes on after the container itself could not be read.
 _MAX_BREAKS = 16
 
@@ -91,12 +94,18 @@ class AudioFile:
         """Decoded frames from here to the end of the file, past whatever is damaged.
 
         Raises:
+            UnitRejected: `audio_undecodable` where next to nothing comes out of very many packets.
             UnitFailed: `audio_unavailable` where the stream cannot be read.
         """
+        count, seconds = 0, 0.0
         for _ in range(_MAX_BREAKS):
             try:
                 for packet in self._container.demux(self._audio):
-                    yield from self._decoded(packet)
+                    frames = self._decoded(packet)
+                    count, seconds = count + 1, seconds + sum(frame.samples / frame.sample_rate for frame in frames)
+                    if _is_dust(count, seconds):
+                        raise undecodable(self._uri)
+                    yield from frames
                     self._input.check(self._uri)
                 return
             except IndexError:
@@ -111,18 +120,18 @@ class AudioFile:
 
         Unlike a length in a header, packets do exist. Reopens the file: frames start anew.
         """
-        total, limit = 0, seconds / self._time_base
+        total = 0.0
         try:
-            for packet in self._container.demux(self._audio):
-                total += packet.duration or 0
-                if total > limit:
-                    return True
-            return False
+            for count, packet in enumerate(self._container.demux(self._audio), start=1):
+                total += float((packet.duration or 0) * self._time_base)
+                if total > seconds or _is_dust(count, total):
+                    break
         except (FFmpegError, IndexError):
-            return False
+            pass
         finally:
             self._input.check(self._uri)
             self.reopen()
+        return total > seconds
 
     def jump(self, first: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
         """Frames from shortly before `seconds` of a file whose first frame is `first`; none where that fails."""
@@ -201,6 +210,10 @@ class AudioFile:
         usable = [frame for frame in frames if is_usable(frame)]
         self.damaged |= len(usable) < len(frames)
         return usable
+
+
+def _is_dust(packets: int, seconds: float) -> bool:
+    return packets > _MANY_PACKETS and seconds < packets * _SHORTEST_PACKET_SECONDS
 
 
 def undecodable(uri: str) -> UnitRejected:

@@ -19,6 +19,7 @@ from volery.worker.gpu import GpuThread
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer
 from volery.worker.publication import OnEnded
+from volery.worker.stop import Stop
 from volery.worker.worker import Ending, Worker
 
 log = structlog.get_logger(__name__)
@@ -48,7 +49,12 @@ async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
     try:
         results = open_results(settings.artifacts.artifacts_url)
         results.check()
-        pipeline = await gpu.run(lambda: _load_models(settings))
+        try:
+            pipeline = await gpu.run(lambda: _load_models(settings))
+        except QuarantineError as error:
+            Stop(health).enter_quarantine(error)
+            await _linger(settings, error)
+            return Ending.QUARANTINED
         worker = Worker(
             store=store,
             source=open_source(),
@@ -110,7 +116,10 @@ async def _run_until_signalled(worker: Worker) -> Ending:
 
 
 async def _linger(settings: Settings, quarantine: QuarantineError) -> None:
-    """Stay up to be scraped: a quarantine that nobody saw helps nobody."""
+    """Leave the reason where Kubernetes shows it and stay up to be scraped: one that nobody saw helps nobody."""
     seconds = settings.worker.quarantine_linger_seconds
+    message = settings.worker.termination_message_path
+    if message.is_file():
+        message.write_text(f"quarantined: {quarantine}\n")
     log.error("quarantined; exiting after a last scrape", reason=quarantine.reason, seconds=seconds)
     await asyncio.sleep(seconds)

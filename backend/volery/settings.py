@@ -97,6 +97,10 @@ class WorkerSettings(_Group):
     quarantine_linger_seconds: float = Field(
         30.0, ge=0, description="How long a quarantined process stays up to be scraped."
     )
+    termination_message_path: Path = Field(
+        Path("/dev/termination-log"),
+        description="Where a quarantine's reason is left for Kubernetes; only a file that exists is written.",
+    )
     health_stall_seconds: float = Field(
         15.0, gt=0, description="The event loop counts as stuck after this long without a beat."
     )
@@ -112,9 +116,20 @@ class SpeechSettings(_Group):
     asr_engine: Literal["parakeet", "whisper"] | None = Field(
         None, description="Parakeet unless embedded models are asked for: then Whisper."
     )
-    asr_model: str | None = Field(None, description="A .nemo path, a folder, or a hub name; unset: the engine's own.")
-    asr_batch_windows: int = Field(32, ge=1, description="Most speech windows in one ASR batch.")
+    asr_model: str | None = Field(
+        None, description="`pocket`, a .nemo path, a folder, or a hub name; unset: the engine's own."
+    )
+    asr_batch_windows: int = Field(
+        8, ge=1, description="Speech windows in one ASR batch; on an accelerator every batch is filled up to it."
+    )
     asr_window_seconds: float = Field(30.0, ge=1, le=60, description="Longest speech window handed to ASR.")
+    asr_precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="Type of Parakeet's weights on an accelerator; a CPU computes in float32."
+    )
+    asr_tf32_enabled: bool = Field(False, description="Whether Parakeet may compute float32 products in TF32.")
+    asr_cuda_graphs_allow_partial: bool = Field(
+        False, description="Accept partial CUDA graphs where full ones cannot be captured."
+    )
     vad_engine: Literal["pyannote", "silero"] = Field(
         "pyannote", description="pyannote: its scores can be reused by diarization; silero: nothing to reuse."
     )

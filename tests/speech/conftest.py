@@ -39,3 +39,11 @@ def load(**switches: bool) -> SpeechPipeline:
     from volery.speech.pipeline import load_pipeline
 
     return load_pipeline(SpeechSettings(models="embedded", device="cpu", cpu_threads=1), ProviderConfig(**switches))
+
+
+@pytest.fixture(scope="session")
+def nemo_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Parakeet with random weights."""
+    import tiny_parakeet
+
+    return tiny_parakeet.build(tmp_path_factory.mktemp("parakeet"))

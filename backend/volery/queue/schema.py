@@ -110,8 +110,8 @@ async def _outside_transactions(conn: AsyncConnection, statement: str) -> None:
 
 def _migrate(conn: Connection) -> None:
     # Alembic is imported where it is needed: opening an up-to-date store goes without.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic import command
+    from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))

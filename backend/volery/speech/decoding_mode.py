@@ -82,12 +82,22 @@ class DecodingMode:
         if not live.allowed:
             return "CUDA graphs were asked for, but are not allowed"
         if live.mode not in modes:
-            return f"CUDA graphs in mode {' or '.join(modes)} were asked for, but the mode is {live.mode}"
+            return f"CUDA graphs in mode {' or '.join(modes)} were asked for, but the mode is {live.mode}{_hint(live)}"
         if live.fallback_allowed and not self.allow_partial:
             return "CUDA graphs were asked for, but the decoder may silently fall back to partial ones"
         if has_decoded and not (live.full_captured if live.mode == FULL_GRAPH else live.partial_captured):
             return f"CUDA graphs were asked for and decoding is over, but none was captured in mode {live.mode}"
         return None
+
+
+def _hint(live: LiveMode) -> str:
+    """What to do where NeMo found no full graphs: it says why in its own log."""
+    if live.mode != PARTIAL_GRAPHS:
+        return ""
+    return (
+        ": this driver or cuda-bindings has no conditional nodes; update them, set "
+        "BATCH_PIPELINE_ASR_CUDA_GRAPHS_ALLOW_PARTIAL=true, or BATCH_PIPELINE_ASR_CUDA_GRAPHS_ENABLED=false"
+    )
 
 
 class ModeGuard:

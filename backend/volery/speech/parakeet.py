@@ -6,7 +6,7 @@ model while it runs, and with `timestamps=True` puts another decoder in place of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -16,146 +16,163 @@ import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from volery.speech import models
-from volery.speech.asr import Hypothesis, HypothesisWord, SwitchState, tidy
+from volery.speech.asr import Hypothesis, SwitchState, tidy
+from volery.speech.decoding_mode import DecodingMode, ModeGuard
+from volery.speech.parakeet_words import WordMaker, WordOffsets
+from volery.speech.precision import Precision
 from volery.speech.quiet import quiet_import
 from volery.speech.windows import SpeechWindow
 from volery.units import SAMPLE_RATE, ConfigurationError, ModelInfo
 
 with quiet_import():
     from nemo.collections.asr.models import ASRModel, EncDecRNNTBPEModel
-    from nemo.collections.asr.parts.submodules.transducer_decoding.tdt_label_looping import (
-        GreedyBatchedTDTLabelLoopingComputer,
-    )
     from nemo.utils import logging as nemo_logging
 
 SETTING = "BATCH_PIPELINE_ASR_MODEL"
 HUB_MODEL = "nvidia/parakeet-tdt-0.6b-v3"
-_WORD_START = "▁"
+POCKET = "pocket"
+
+SHORTEST_S = 0.2
+"""Shorter windows are filled up to it with silence: features are normalised over frames, and one has no spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """The shape of every batch on an accelerator: windows, and seconds of the longest one."""
+    """The shape of a batch: rows, and seconds of each."""
 
     windows: int
     seconds: float
 
+    def halved(self) -> BatchShape:
+        """Half the rows."""
+        return BatchShape(self.windows // 2, self.seconds)
+
 
 @dataclass(frozen=True, slots=True)
-class _Token:
-    piece: str
-    id: int
-    frame: int
-    duration: int
-    confidence: float
+class ParakeetOptions:
+    """How the engine runs.
+
+    With a `shape` every batch is filled up to it, so that a window's words do not depend on its
+    neighbours and graphs are captured once; without one, as on a CPU, which gains nothing from
+    filling up, each window goes alone at its own length.
+    """
+
+    mode: DecodingMode
+    precision: Precision
+    shape: BatchShape | None = None
 
 
 class ParakeetEngine:
-    """A FastConformer-TDT model that decodes greedily in batches."""
+    """A FastConformer-TDT model that decodes greedily in batches, in the mode and precision that were asked for."""
 
     languages = None
 
     def __init__(
-        self, model: EncDecRNNTBPEModel, info: ModelInfo, device: torch.device, shape: BatchShape, *, graphs: bool
+        self, model: EncDecRNNTBPEModel, info: ModelInfo, device: torch.device, options: ParakeetOptions
     ) -> None:
         self.info = info
         self._device = device
-        self._shape = shape
-        self._model = _ready(model, device, graphs=graphs)
+        self._options = options
+        self._model = _ready(model, device, options.mode)
+        options.precision.pin(self._model)
+        self.guard = ModeGuard(self._model, options.mode)
         stride_s = float(self._model.cfg.preprocessor.window_stride)
-        self._frame_s = stride_s * int(self._model.encoder.subsampling_factor)
-
-    @property
-    def computer(self) -> GreedyBatchedTDTLabelLoopingComputer:
-        """The object that decodes, as it is now: its mode is the truth about graphs."""
-        return self._model.decoding.decoding.decoding_computer
+        frame_s = stride_s * int(self._model.encoder.subsampling_factor)
+        self._maker = WordMaker(self._model.tokenizer, frame_s, _offsets(self._model.cfg))
 
     @property
     def graphs(self) -> SwitchState:
         """Whether the live decoder runs CUDA graphs; on a CPU it never can, whatever its mode says."""
-        if self._device.type == "cpu":
-            return "inapplicable"
-        return "on" if self.computer.allow_cuda_graphs and self.computer.cuda_graphs_mode is not None else "off"
+        return "inapplicable" if self._device.type == "cpu" else self.guard.state
 
     def transcribe(self, windows: Sequence[SpeechWindow]) -> list[Hypothesis]:
-        """A hypothesis a window, in order.
+        """A hypothesis a window, in order; windows are batched longest first.
 
-        On an accelerator the windows are batched, longest first, each batch filled up to one
-        shape; on a CPU, which gains nothing from filling up, each goes alone at its own length.
+        Raises:
+            QuarantineError: the live decoder or its precision is not what was asked for.
+            torch.OutOfMemoryError: not even one window fits.
         """
-        if self._device.type == "cpu":
-            return [self._batch([window], BatchShape(1, window.duration_s))[0] for window in windows]
         order = sorted(range(len(windows)), key=lambda index: -windows[index].duration_s)
-        hypotheses: dict[int, Hypothesis] = {}
-        for first in range(0, len(order), self._shape.windows):
-            indices = order[first : first + self._shape.windows]
-            batch = self._batch([windows[index] for index in indices], self._shape)
-            hypotheses.update(zip(indices, batch, strict=True))
+        heard = self._decode([windows[index] for index in order], self._options.shape)
+        hypotheses = dict(zip(order, heard, strict=True))
         return [hypotheses[index] for index in range(len(windows))]
 
     def warm_up(self) -> None:
-        """Decode one batch of the largest shape, so that nothing grows later."""
-        seconds = self._shape.seconds if self._device.type != "cpu" else 1.0
+        """Decode one batch of the largest shape: a graph captured for it serves every smaller one."""
+        seconds = self._options.shape.seconds if self._options.shape else 1.0
         silence = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
         self.transcribe([SpeechWindow(0, 0.0, silence)])
 
+    def _decode(self, windows: Sequence[SpeechWindow], shape: BatchShape | None) -> list[Hypothesis]:
+        """Decode in batches; where one does not fit in memory, it and what follows in batches half as large."""
+        hypotheses: list[Hypothesis] = []
+        rows = shape.windows if shape else 1
+        for first in range(0, len(windows), rows):
+            batch = windows[first : first + rows]
+            try:
+                hypotheses += self._batch(batch, shape or BatchShape(1, batch[0].duration_s))
+            except torch.OutOfMemoryError:
+                if shape is None or rows == 1:
+                    raise
+            else:
+                continue
+            torch.cuda.empty_cache()
+            return hypotheses + self._decode(windows[first:], shape.halved())
+        return hypotheses
+
     @torch.inference_mode()
     def _batch(self, windows: Sequence[SpeechWindow], shape: BatchShape) -> list[Hypothesis]:
-        signal = np.zeros((shape.windows, round(shape.seconds * SAMPLE_RATE)), dtype=np.float32)
-        lengths = np.full(shape.windows, signal.shape[1], dtype=np.int64)
-        for row, window in enumerate(windows):
-            lengths[row] = len(window.samples)
-            signal[row, : lengths[row]] = window.samples
-        encoded, encoded_lengths = self._model.forward(
-            input_signal=torch.from_numpy(signal).to(self._device),
-            input_signal_length=torch.from_numpy(lengths).to(self._device),
-        )
-        decoded = self._model.decoding.rnnt_decoder_predictions_tensor(encoded, encoded_lengths, return_hypotheses=True)
+        self._options.precision.set_tf32()
+        self.guard.check()
+        decoded = self._forward(*_padded(windows, shape))
+        if self._device.type != "cpu":
+            self.guard.decoded()
+        self.guard.check()
+        self._options.precision.check(self._model)
         return [
-            Hypothesis(tidy(list(self._words(heard)), window.duration_s))
+            Hypothesis(tidy(list(self._maker.words(heard)), window.duration_s))
             for window, heard in zip(windows, decoded, strict=False)
         ]
 
-    def _words(self, heard: Any) -> Iterator[HypothesisWord]:
-        """Words of a NeMo hypothesis, from its own token times and confidences.
-
-        A word lasts from its first token to the end of its last one; its confidence is the mean
-        of its tokens' probabilities.
-        """
-        for tokens in _by_word(list(self._tokens(heard))):
-            start_s = tokens[0].frame * self._frame_s
-            end_s = (tokens[-1].frame + max(tokens[-1].duration, 1)) * self._frame_s
-            confidence = sum(token.confidence for token in tokens) / len(tokens)
-            for text in self._model.tokenizer.ids_to_text([token.id for token in tokens]).split():
-                yield HypothesisWord(text, start_s, end_s, confidence)
-
-    def _tokens(self, heard: Any) -> Iterator[_Token]:
-        ids = [int(token) for token in heard.y_sequence]
-        pieces = self._model.tokenizer.ids_to_tokens(ids)
-        frames, durations = (np.asarray(values).tolist() for values in (heard.timestamp, heard.token_duration))
-        confidences = [float(value) for value in heard.token_confidence]
-        for fields in zip(pieces, ids, frames, durations, confidences, strict=True):
-            yield _Token(*fields)
+    def _forward(self, signal: torch.Tensor, lengths: torch.Tensor) -> Sequence[Any]:
+        """NeMo hypotheses of a batch, `(rows, samples)`."""
+        features, feature_lengths = self._model.preprocessor(
+            input_signal=signal.to(self._device), length=lengths.to(self._device)
+        )
+        encoded, encoded_lengths = self._model.encoder(
+            audio_signal=features.to(self._options.precision.dtype), length=feature_lengths
+        )
+        return cast(
+            "Sequence[Any]",
+            self._model.decoding.rnnt_decoder_predictions_tensor(encoded, encoded_lengths, return_hypotheses=True),
+        )
 
 
-def _by_word(tokens: Sequence[_Token]) -> list[list[_Token]]:
-    words: list[list[_Token]] = []
-    for token in tokens:
-        if not words or token.piece.startswith(_WORD_START):
-            words.append([])
-        words[-1].append(token)
-    return words
+def _padded(windows: Sequence[SpeechWindow], shape: BatchShape) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples filled up with silence to the shape, and the length of each row; rows without a window are silent."""
+    longest = max(len(window.samples) for window in windows)
+    width = max(round(shape.seconds * SAMPLE_RATE), longest, round(SHORTEST_S * SAMPLE_RATE))
+    signal = np.zeros((shape.windows, width), dtype=np.float32)
+    lengths = np.full(shape.windows, width, dtype=np.int64)
+    for row, window in enumerate(windows):
+        signal[row, : len(window.samples)] = window.samples
+        lengths[row] = max(len(window.samples), round(SHORTEST_S * SAMPLE_RATE))
+    return torch.from_numpy(signal), torch.from_numpy(lengths)
 
 
-def _ready(model: EncDecRNNTBPEModel, device: torch.device, *, graphs: bool) -> EncDecRNNTBPEModel:
+def _offsets(cfg: DictConfig) -> WordOffsets:
+    """What the model's own calibration says of its word times; most models carry none."""
+    stored = cfg.get("word_offsets") or {}
+    return WordOffsets(float(stored.get("start_s", 0.0)), float(stored.get("end_s", 0.0)))
+
+
+def _ready(model: EncDecRNNTBPEModel, device: torch.device, mode: DecodingMode) -> EncDecRNNTBPEModel:
     """The model on its device, frozen, without dither, and with the decoding that words need."""
     model = model.to(device).eval()
     model.freeze()
     model.preprocessor.featurizer.dither = 0.0
     model.preprocessor.featurizer.pad_to = 0
-    model.change_decoding_strategy(
-        _decoding(model.cfg.decoding, graphs=graphs and device.type == "cuda"), verbose=False
-    )
+    model.change_decoding_strategy(_decoding(model.cfg.decoding, graphs=mode.graphs), verbose=False)
     return model
 
 
@@ -179,8 +196,8 @@ def _decoding(configured: DictConfig, *, graphs: bool) -> DictConfig:
         return cast("DictConfig", OmegaConf.merge(decoding, wanted))
 
 
-def load_parakeet(name: str | None, device: torch.device, shape: BatchShape, *, graphs: bool) -> ParakeetEngine:
-    """The engine for a `.nemo` file or a hub name; unset: Parakeet TDT 0.6B v3 from the hub.
+def load_parakeet(name: str | None, device: torch.device, options: ParakeetOptions) -> ParakeetEngine:
+    """The engine for `pocket`, a `.nemo` file or a hub name; unset: Parakeet TDT 0.6B v3 from the hub.
 
     Raises:
         ConfigurationError: the model cannot be found, fetched or loaded, or is no TDT model.
@@ -195,10 +212,12 @@ def load_parakeet(name: str | None, device: torch.device, shape: BatchShape, *, 
         ) from error
     if not isinstance(model, EncDecRNNTBPEModel) or model.cfg.decoding.get("durations") in (None, []):
         raise ConfigurationError(f"{SETTING}={weights.name} is no TDT transducer, but a {type(model).__name__}")
-    return ParakeetEngine(model, weights.info("asr"), device, shape, graphs=graphs)
+    return ParakeetEngine(model, weights.info("asr"), device, options)
 
 
 def _weights(name: str) -> models.Weights:
+    if name == POCKET:
+        return models.pocket_weights()
     if models.is_local(name):
         return models.Weights(Path(name).name, "path", models.local_path(name, SETTING))
     with models.from_hub(name, SETTING):

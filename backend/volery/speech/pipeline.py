@@ -28,7 +28,6 @@ from volery.speech.whisper import load_whisper
 from volery.speech.windows import SpeechWindow, cut_windows, windows_of
 from volery.units import (
     SAMPLE_RATE,
-    ConfigurationError,
     ModelInfo,
     PreparedUnit,
     QuarantineError,
@@ -234,13 +233,15 @@ def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.de
     engine = speech.asr_engine or ("whisper" if embedded else "parakeet")
     if engine == "whisper":
         return load_whisper(speech.asr_model, embedded=embedded, cpu_threads=speech.cpu_threads)
-    if embedded and speech.asr_model is None:
-        raise ConfigurationError(
-            "no installed package carries a Parakeet model: point BATCH_PIPELINE_ASR_MODEL at a .nemo file, "
-            "or use BATCH_PIPELINE_ASR_ENGINE=whisper"
-        )
     # NeMo takes seconds to import and is an engine of its own.
-    from volery.speech.parakeet import BatchShape, load_parakeet
+    from volery.speech import parakeet
+    from volery.speech.decoding_mode import DecodingMode
+    from volery.speech.precision import precision_of
 
-    shape = BatchShape(speech.asr_batch_windows, speech.asr_window_seconds)
-    return load_parakeet(speech.asr_model, device, shape, graphs=provider.asr_cuda_graphs_enabled)
+    on_accelerator = device.type != "cpu"
+    options = parakeet.ParakeetOptions(
+        DecodingMode(provider.asr_cuda_graphs_enabled and on_accelerator, speech.asr_cuda_graphs_allow_partial),
+        precision_of(speech.asr_precision, device, tf32=speech.asr_tf32_enabled),
+        parakeet.BatchShape(speech.asr_batch_windows, speech.asr_window_seconds) if on_accelerator else None,
+    )
+    return parakeet.load_parakeet(speech.asr_model or (parakeet.POCKET if embedded else None), device, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -222,12 +223,12 @@ class FlightRun:
         except QuarantineError:
             raise
         except Exception as error:
-            log.error("a group failed", units=len(group), exc_info=error)
+            log.error("a group failed", units=len(group), error=type(error).__name__, at=_place(error))
             if len(group) > 1:
                 for slot in group:
                     await self._dispatch([slot])
                 return
-            outcomes = [UnitFailed(Reason.SPEECH_FAILED, f"{type(error).__name__}: {error}")]
+            outcomes = [UnitFailed(Reason.SPEECH_FAILED, f"{type(error).__name__} at {_place(error)}")]
         for slot, prepared, outcome in zip(group, units, outcomes, strict=True):
             slot.outcome = outcome
             slot.info = prepared.audio.info
@@ -247,6 +248,11 @@ class FlightRun:
         for slot in unfinished:
             slot.close()
         await self._tools.keeper.refund([slot.held.token for slot in unfinished], self._tools.stop.refund_reason)
+
+
+def _place(error: BaseException) -> str:
+    """Where an exception came from. Its own text is left out: it may hold what was said."""
+    return " ".join(f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-3:])
 
 
 async def _settled(slots: Sequence[Slot]) -> None:

@@ -217,7 +217,6 @@ def test_audio_that_is_not_writable_is_left_alone(pipeline: SpeechPipeline, talk
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"asr_engine": "parakeet"}, r"BATCH_PIPELINE_ASR_MODEL at a \.nemo file"),
         ({"asr_model": "./nowhere"}, r"\./nowhere, which does not exist"),
         ({"asr_engine": "parakeet", "asr_model": "./nowhere.nemo"}, r"\./nowhere\.nemo, which does not exist"),
         ({"diarization_model": "./nowhere.yaml"}, r"\./nowhere\.yaml, which does not exist"),

@@ -77,3 +77,12 @@ def test_windows_as_samples_are_never_longer_than_the_longest(segments: list[Seg
     samples = np.zeros(round(duration_s * SAMPLE_RATE), dtype=np.float32)
     cuts = cut_windows(segments, even(), duration_s, longest_s)
     assert all(len(window.samples) <= longest_s * SAMPLE_RATE for window in windows_of(0, samples, cuts, None))
+
+
+def test_rounding_to_samples_makes_no_window_longer_than_the_longest() -> None:
+    longest_s = 1.00003
+    start_s = PADDING_S + 100.49 / SAMPLE_RATE
+    segment = Segment(start_s, start_s + longest_s - 2 * PADDING_S)
+    cuts = cut_windows([segment], even(), DURATION_S, longest_s)
+    samples = np.zeros(round(DURATION_S * SAMPLE_RATE), dtype=np.float32)
+    assert all(len(window.samples) <= longest_s * SAMPLE_RATE for window in windows_of(0, samples, cuts, None))

@@ -19,20 +19,11 @@ def with_speakers(words: Sequence[Word], turns: Sequence[Turn]) -> tuple[Word, .
     """
     given: list[Word] = []
     first = 0
-    latest_end = _latest_ends(turns)
     for word in words:
-        while first < len(turns) and latest_end[first] < word.start_s - NEAR_S:
+        while first < len(turns) and turns[first].end_s < word.start_s - NEAR_S:
             first += 1
         given.append(replace(word, speaker=_speaker_of(word, turns, first)))
     return tuple(given)
-
-
-def _latest_ends(turns: Sequence[Turn]) -> list[float]:
-    """The latest end among the turns up to and including each: what lies before can be skipped."""
-    latest: list[float] = []
-    for turn in turns:
-        latest.append(max(turn.end_s, latest[-1] if latest else turn.end_s))
-    return latest
 
 
 def _speaker_of(word: Word, turns: Sequence[Turn], first: int) -> str | None:

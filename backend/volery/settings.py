@@ -114,7 +114,7 @@ class SpeechSettings(_Group):
         "hub", description="`hub` fetches the production models; `embedded` uses those in installed packages."
     )
     asr_engine: Literal["parakeet", "whisper"] | None = Field(
-        None, description="Parakeet unless embedded models are asked for: then Whisper."
+        None, description="Unset: Parakeet for the hub's models and for `pocket`, Whisper for other embedded models."
     )
     asr_model: str | None = Field(
         None, description="`pocket`, a .nemo path, a folder, or a hub name; unset: the engine's own."

@@ -1,4 +1,4 @@
-"""The audio of `volery demo`: a real conversation, and what else comes along in a queue."""
+"""The audio of `volery demo`: two conversations, and what else comes along in a queue."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import random
 import wave
 from pathlib import Path
 
+from volery.cli.demo_digits import SAMPLES
 from volery.cli.manifest import file_uri
 from volery.units import SAMPLE_RATE, ConfigurationError, Unit
 
 CONVERSATION = "conversation"
+DIGITS = "digits"
 
 _OPUS_RATE = 48_000
 _OPUS_BITS = 32_000
 
 
 def demo_units(folder: Path) -> list[Unit]:
-    """The units of the demo, those that have to be made written to `folder`.
+    """The telephone conversation and its companions, those that have to be made written to `folder`.
 
     Raises:
         ConfigurationError: the package that carries the conversation is not installed.
@@ -25,11 +27,16 @@ def demo_units(folder: Path) -> list[Unit]:
     conversation = sample_conversation()
     return [
         _unit(CONVERSATION, conversation),
-        _unit("conversation-opus", _opus_copy(conversation, folder / "conversation.opus")),
+        _unit("opus-copy", _opus_copy(conversation, folder / "conversation.opus")),
         _unit("silence", _silence(folder / "silence.wav", 5.0)),
         _unit("too-short", _silence(folder / "too-short.wav", 0.02)),
         _unit("broken", _random_bytes(folder / "broken.wav")),
     ]
+
+
+def digits_unit() -> Unit:
+    """The two synthetic voices that read digits to each other."""
+    return _unit(DIGITS, SAMPLES / "digits.flac")
 
 
 def sample_conversation() -> Path:

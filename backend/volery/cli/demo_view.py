@@ -17,22 +17,34 @@ _NOBODY = "white"
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Table:
-    """A row a unit: how it ended, and what was found in it."""
-    table = Table("key", "state", "class", "duration", "speakers", "words", "reason", box=box.SIMPLE_HEAD)
-    table.columns[0].no_wrap = True
+    """A row a unit: how it ended, what was found in it, and by which ASR model; or why nothing was."""
+    table = Table(
+        *("key", "state", "class or reason", "seconds", "speakers", "words", "ASR model"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        padding=0,
+    )
+    for column in table.columns:
+        column.no_wrap = True
     for column in table.columns[3:6]:
         column.justify = "right"
     for outcome in outcomes:
         record, result = outcome.record, outcome.result
         state = Text(record.state, "green" if result else "red")
-        table.add_row(record.unit.key, state, *_figures(result), record.reason or "")
+        table.add_row(record.unit.key, state, *(_found(result) if result else (record.reason or "",)))
     return table
 
 
-def _figures(result: UnitResult | None) -> tuple[str, ...]:
-    if result is None:
-        return ("",) * 4
-    return (result.result_class, f"{result.duration_s:.2f} s", str(len(result.speakers)), str(len(result.words)))
+def _found(result: UnitResult) -> tuple[str, ...]:
+    """An ASR model hears nothing of a unit in which nobody speaks."""
+    model = result.models["asr"].name if result.speech else ""
+    return (result.result_class, f"{result.duration_s:.2f}", str(len(result.speakers)), str(len(result.words)), model)
+
+
+def heading(result: UnitResult, what: str) -> Text:
+    """Above a conversation: its key, what it is, and the ASR model that heard it."""
+    return Text.assemble("\n", (result.key, "bold"), f": {what}, heard by {result.models['asr'].name}")
 
 
 def conversation(result: UnitResult) -> Table:

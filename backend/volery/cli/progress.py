@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from prometheus_client import REGISTRY
 from rich import progress as rich_progress
 
 from volery.cli.output import messages
+from volery.metrics import Stage
 from volery.queue import Counts, JobStore
 from volery.units import StoreError
 
@@ -17,7 +19,7 @@ _EVERY_SECONDS = 0.5
 
 
 class Progress:
-    """Units ended of those that the store holds, audio-seconds, and RTFx: audio-seconds done in a second."""
+    """Units ended of those that the store holds, the stage, audio-seconds, and RTFx: audio-seconds done in a second."""
 
     def __init__(self, bar: rich_progress.Progress, task: rich_progress.TaskID) -> None:
         self._bar = bar
@@ -30,7 +32,7 @@ class Progress:
     def begin(self) -> None:
         """Models are ready: time counts from here."""
         self._began = monotonic()
-        self._bar.reset(self._task, description="transcribing")
+        self._bar.reset(self._task, description=stage_now())
 
     def end(self) -> None:
         """Nothing more will come: time counts to here."""
@@ -73,8 +75,28 @@ class Progress:
             self._ended_before = ended
         done = max(ended - self._ended_before, 0)
         if self._began is not None:
-            detail = f"{self.audio_seconds:.0f} s of audio, RTFx {self.rtfx:.1f}"
-            self._bar.update(self._task, completed=done, total=done + counts.unfinished, detail=detail)
+            detail = f"{self.audio_seconds:.0f} s of audio, RTFx {self.rtfx:.1f}" if self.audio_seconds else ""
+            total = done + counts.unfinished
+            self._bar.update(self._task, description=stage_now(), completed=done, total=total, detail=detail)
+
+
+def stage_now() -> str:
+    """What the worker of this process is at, by which stages have ended how often.
+
+    A flight waits for the GPU and then has a GPU section; each of its groups goes through VAD,
+    diarization and ASR in this order. Units end, and are counted, only where their flight does.
+    """
+    if _ended_stages("gpu_wait") == _ended_stages("worker_flight"):
+        return "fetching or publishing"
+    if _ended_stages("vad") > _ended_stages("diarize"):
+        return "finding out who speaks"
+    if _ended_stages("diarize") > _ended_stages("asr"):
+        return "transcribing"
+    return "looking for speech"
+
+
+def _ended_stages(stage: Stage) -> float:
+    return REGISTRY.get_sample_value("batch_pipeline_stage_seconds_count", {"stage": stage}) or 0.0
 
 
 def _ended(counts: Counts) -> int:
@@ -88,6 +110,7 @@ def shown_progress() -> Iterator[Progress]:
     bar = rich_progress.Progress(
         rich_progress.SpinnerColumn(),
         rich_progress.TextColumn("{task.description}"),
+        rich_progress.TimeElapsedColumn(),
         rich_progress.BarColumn(),
         rich_progress.MofNCompleteColumn(),
         rich_progress.TextColumn("{task.fields[detail]}"),

@@ -36,7 +36,7 @@ def transcribe(
     ] = None,
     models: Annotated[Models | None, typer.Option(help="Where models come from.")] = None,
     asr_engine: Annotated[AsrEngine | None, typer.Option(help="What transcribes.")] = None,
-    asr_model: Annotated[str | None, typer.Option(help="A path or a hub name.")] = None,
+    asr_model: Annotated[str | None, typer.Option(help="pocket, a path or a hub name.")] = None,
     num_speakers: Annotated[int | None, typer.Option(help="How many people speak, if known.")] = None,
     language: Annotated[str | None, typer.Option(help="Language spoken, such as en, if known.")] = None,
 ) -> None:

@@ -48,7 +48,7 @@ def worker(
     burst: Annotated[bool, typer.Option("--burst", help="End once nothing is unfinished.")] = False,
     models: Annotated[Models | None, typer.Option(help="Where models come from (MODELS).")] = None,
     asr_engine: Annotated[AsrEngine | None, typer.Option(help="What transcribes (ASR_ENGINE).")] = None,
-    asr_model: Annotated[str | None, typer.Option(help="A path or a hub name (ASR_MODEL).")] = None,
+    asr_model: Annotated[str | None, typer.Option(help="pocket, a path or a hub name (ASR_MODEL).")] = None,
     device: Annotated[Device | None, typer.Option(help="Where models run (DEVICE).")] = None,
     lanes: Annotated[int | None, typer.Option(help="Lanes of the worker (LANES).")] = None,
     flight: Annotated[int | None, typer.Option(help="Units that a lane leases in one pull (FLIGHT_UNITS).")] = None,

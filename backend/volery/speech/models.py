@@ -21,6 +21,9 @@ from huggingface_hub.file_download import repo_folder_name
 
 from volery.units import ConfigurationError, ModelInfo
 
+POCKET = "pocket"
+"""What the settings call the pocket Parakeet."""
+
 HUB_TIMEOUT_SECONDS = 5.0
 """How long the hub may take to answer before it counts as unreachable."""
 
@@ -95,8 +98,15 @@ def whisper_weights() -> Weights:
 
 
 def pocket_weights() -> Weights:
-    """The pocket Parakeet (CC BY-SA 4.0): the ten digit words, for tests and demonstrations."""
-    return Weights("pocket", "package volery", Path(__file__).parent.parent / "models" / "pocket" / "pocket.nemo")
+    """The pocket Parakeet (CC BY-SA 4.0): the ten digit words, for tests and demonstrations.
+
+    Raises:
+        ConfigurationError: the file is not there.
+    """
+    path = Path(__file__).parent.parent / "models" / POCKET / "pocket.nemo"
+    if not path.is_file():
+        raise ConfigurationError("volery is installed without models/pocket/pocket.nemo: install it again")
+    return Weights(POCKET, "package volery", path)
 
 
 def silero_weights() -> Weights:

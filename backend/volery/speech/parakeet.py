@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from volery.speech import models
 from volery.speech.asr import Hypothesis, SwitchState, tidy
 from volery.speech.decoding_mode import DecodingMode, ModeGuard
+from volery.speech.models import POCKET
 from volery.speech.parakeet_words import WordMaker, WordOffsets
 from volery.speech.precision import Precision
 from volery.speech.quiet import quiet_import
@@ -30,7 +31,6 @@ with quiet_import():
 
 SETTING = "BATCH_PIPELINE_ASR_MODEL"
 HUB_MODEL = "nvidia/parakeet-tdt-0.6b-v3"
-POCKET = "pocket"
 
 SHORTEST_S = 0.2
 """Shorter windows are filled up to it with silence: features are normalised over frames, and one has no spread."""

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from volery.speech.asr import AsrEngine, Hypothesis, SwitchState, asked_language
 from volery.speech.device import choose_device, use_threads
 from volery.speech.diarization import Diarizer, load_diarizer
 from volery.speech.failures import as_unit_error, described
-from volery.speech.models import segmentation_weights
+from volery.speech.models import POCKET, segmentation_weights
 from volery.speech.quiet import hush
 from volery.speech.segmentation import Segmenter
 from volery.speech.segments import Activity, whole_ms
@@ -28,6 +29,7 @@ from volery.speech.whisper import load_whisper
 from volery.speech.windows import SpeechWindow, cut_windows, windows_of
 from volery.units import (
     SAMPLE_RATE,
+    ConfigurationError,
     ModelInfo,
     PreparedUnit,
     QuarantineError,
@@ -228,10 +230,25 @@ def reuse_state(enabled: bool, segmenter: Segmenter | None, diarizer: Diarizer) 
     return "on" if enabled else "off"
 
 
+def _engine_of(speech: SpeechSettings) -> Literal["parakeet", "whisper"]:
+    """What transcribes; the pocket model is a Parakeet, wherever the other models come from.
+
+    Raises:
+        ConfigurationError: Whisper is asked to run a Parakeet.
+    """
+    if speech.asr_model != POCKET:
+        return speech.asr_engine or ("whisper" if speech.models == "embedded" else "parakeet")
+    if speech.asr_engine == "whisper":
+        raise ConfigurationError(
+            "BATCH_PIPELINE_ASR_MODEL=pocket is a Parakeet, which BATCH_PIPELINE_ASR_ENGINE=whisper cannot run: "
+            "unset one of them"
+        )
+    return "parakeet"
+
+
 def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.device) -> AsrEngine:
     embedded = speech.models == "embedded"
-    engine = speech.asr_engine or ("whisper" if embedded else "parakeet")
-    if engine == "whisper":
+    if _engine_of(speech) == "whisper":
         return load_whisper(speech.asr_model, embedded=embedded, cpu_threads=speech.cpu_threads)
     # NeMo takes seconds to import and is an engine of its own.
     from volery.speech import parakeet
@@ -244,4 +261,4 @@ def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.de
         precision_of(speech.asr_precision, device, tf32=speech.asr_tf32_enabled),
         parakeet.BatchShape(speech.asr_batch_windows, speech.asr_window_seconds) if on_accelerator else None,
     )
-    return parakeet.load_parakeet(speech.asr_model or (parakeet.POCKET if embedded else None), device, options)
+    return parakeet.load_parakeet(speech.asr_model or (POCKET if embedded else None), device, options)

@@ -55,15 +55,16 @@ def check_models(speech: SpeechSettings) -> Iterator[Check]:
     yield _weights("segmentation", models.segmentation_weights)
     yield _weights("embedding", models.embedding_weights)
     yield _weights("asr", models.whisper_weights)
+    yield _weights("asr (pocket)", models.pocket_weights)
     yield check_hub(speech.models)
 
 
-def _weights(role: str, find: Callable[[], Weights]) -> Check:
+def _weights(name: str, find: Callable[[], Weights]) -> Check:
     try:
-        info = find().info(role)
+        info = find().info(name)
     except ConfigurationError as error:
-        return Check(f"Model {role}", Verdict.WARNING, "not found", str(error))
-    return Check(f"Model {role}", Verdict.OK, f"{info.name} ({info.source}), sha256 {info.digest[:12]}")
+        return Check(f"Model {name}", Verdict.WARNING, "not found", str(error))
+    return Check(f"Model {name}", Verdict.OK, f"{info.name} ({info.source}), sha256 {info.digest[:12]}")
 
 
 def check_hub(models: str) -> Check:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +44,20 @@ def use_threads(count: int) -> None:
     Called after every library is imported: importing silero_vad sets one thread for the process.
     """
     torch.set_num_threads(count or available_cpus())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let operators of this thread, and of threads that begin meanwhile, run on one CPU thread each.
+
+    Threads that share the small operators of short audio spend longer waiting for each other than working.
+    """
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(count)
 
 
 def available_cpus() -> int:

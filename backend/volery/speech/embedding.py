@@ -8,6 +8,9 @@ network sees them, which is what pyannote does with every embedding but its own.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
+from volery.speech.device import one_thread
 from volery.speech.models import package_folder
 from volery.speech.quiet import quiet_import
 from volery.units import SAMPLE_RATE
@@ -50,7 +54,6 @@ class CamPlusPlusEmbedding(BaseInference):
         self.device = device
         return self
 
-    @torch.inference_mode()
     def __call__(self, waveforms: torch.Tensor, masks: torch.Tensor) -> npt.NDArray[np.float32]:
         """Embeddings of shape `(masks, 192)`; NaN where a mask holds too little.
 
@@ -59,13 +62,32 @@ class CamPlusPlusEmbedding(BaseInference):
         """
         embeddings = np.full((len(masks), DIMENSION), np.nan, dtype=np.float32)
         active = [index for index, mask in enumerate(masks) if mask.any()]
-        for _, indices in groupby(active, key=_same_window(waveforms)):
-            of_window = list(indices)
-            features = fbank(waveforms[of_window[0]].to(self.device))
-            for index in of_window:
-                kept = features[_frames_under(masks[index], len(features)).to(self.device)]
-                if len(kept) >= MIN_FRAMES:
-                    embeddings[index] = self.network(kept[None])[0].cpu().numpy()
+        windows = [list(indices) for _, indices in groupby(active, key=_same_window(waveforms))]
+        with self._each() as each:
+            found = each(lambda indices: self._of_window(waveforms[indices[0]], masks[indices]), windows)
+            for indices, those in zip(windows, found, strict=True):
+                embeddings[indices] = those
+        return embeddings
+
+    @contextmanager
+    def _each(self) -> Iterator[Callable[..., Iterator[npt.NDArray[np.float32]]]]:
+        """`map`; on a CPU over threads: one window is too little work for operators to share among them."""
+        threads = torch.get_num_threads()
+        if self.device.type != "cpu":
+            yield map
+            return
+        with one_thread(), ThreadPoolExecutor(threads) as pool:
+            yield pool.map
+
+    @torch.inference_mode()
+    def _of_window(self, waveform: torch.Tensor, masks: torch.Tensor) -> npt.NDArray[np.float32]:
+        """Embeddings under the masks of one window, `(masks, 192)`."""
+        embeddings = np.full((len(masks), DIMENSION), np.nan, dtype=np.float32)
+        features = fbank(waveform.to(self.device))
+        for index, mask in enumerate(masks):
+            kept = features[_frames_under(mask, len(features)).to(self.device)]
+            if len(kept) >= MIN_FRAMES:
+                embeddings[index] = self.network(kept[None])[0].cpu().numpy()
         return embeddings
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
+from volery.speech.device import one_thread
 from volery.speech.models import Weights
 from volery.speech.quiet import quiet_import
 from volery.units import SAMPLE_RATE
@@ -55,7 +56,8 @@ class FullBatchInference(Inference):
     def infer(self, chunks: torch.Tensor) -> npt.NDArray[np.float32]:
         """Scores of up to a batch of windows, `(windows, channels, samples)`."""
         missing = self.batch_size - len(chunks)
-        scores = super().infer(functional.pad(chunks, (0, 0, 0, 0, 0, missing)))
+        with one_thread():  # on a CPU an LSTM is a long row of small operators
+            scores = super().infer(functional.pad(chunks, (0, 0, 0, 0, 0, missing)))
         return cast("npt.NDArray[np.float32]", scores)[: len(chunks)]
 
     def slide(self, waveform: torch.Tensor, sample_rate: int, hook: Any) -> SlidingWindowFeature:

@@ -5,5 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import volery.speech  # noqa: F401  # before torch: it decides how torch's threads wait
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "speech")]

@@ -42,7 +42,7 @@ Data = Annotated[Path, typer.Option(help="Folder of the Free Spoken Digit Datase
 def train(
     out: Annotated[Path, typer.Option(help="Folder for what the run makes.")],
     data: Data = SHARED / "fsdd",
-    steps: Annotated[int, typer.Option(min=1)] = 4000,
+    steps: Annotated[int, typer.Option(min=1)] = 6000,
     hold_out: Annotated[str | None, typer.Option(help="A speaker to train without.")] = None,
     seed: int = 0,
     resume: Annotated[bool, typer.Option(help="Go on from last.pt.")] = False,

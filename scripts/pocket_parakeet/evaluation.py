@@ -16,7 +16,9 @@ from pocket_parakeet.noise import COLOURS, SAMPLE_RATE, Samples, amplitude, colo
 from pocket_parakeet.sequences import SpokenSequence, SpokenWord, join
 from volery.audio import decode
 from volery.speech.asr import HypothesisWord
-from volery.speech.parakeet import BatchShape, ParakeetEngine, load_parakeet
+from volery.speech.decoding_mode import DecodingMode
+from volery.speech.parakeet import ParakeetOptions, load_parakeet
+from volery.speech.precision import Precision
 from volery.speech.windows import SpeechWindow
 
 _LEVEL_DB = -22.0
@@ -60,7 +62,8 @@ class Listener:
     """A model file, ready to transcribe on the CPU."""
 
     def __init__(self, model: Path) -> None:
-        self._engine: ParakeetEngine = load_parakeet(str(model), torch.device("cpu"), BatchShape(1, 1.0), graphs=False)
+        options = ParakeetOptions(DecodingMode(graphs=False), Precision(torch.float32, tf32=False))
+        self._engine = load_parakeet(str(model), torch.device("cpu"), options)
 
     def words(self, samples: Samples) -> tuple[HypothesisWord, ...]:
         """The words in 16 kHz samples."""

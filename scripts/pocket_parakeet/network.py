@@ -73,10 +73,10 @@ def _config(tokenizer: str) -> dict[str, Any]:
         "preprocessor": _preprocessor(),
         "spec_augment": {
             "_target_": "nemo.collections.asr.modules.SpectrogramAugmentation",
-            "freq_masks": 2,
-            "freq_width": 10,
-            "time_masks": 2,
-            "time_width": 8,
+            "freq_masks": 1,
+            "freq_width": 8,
+            "time_masks": 1,
+            "time_width": 6,
         },
         "model_defaults": {
             "enc_hidden": _WIDTH,
@@ -91,14 +91,14 @@ def _config(tokenizer: str) -> dict[str, Any]:
             "normalization_mode": None,
             "random_state_sampling": False,
             "blank_as_pad": True,
-            "prednet": {"pred_hidden": _WIDTH, "pred_rnn_layers": 1, "dropout": 0.1},
+            "prednet": {"pred_hidden": _WIDTH, "pred_rnn_layers": 1, "dropout": 0.05},
         },
         "joint": {
             "_target_": "nemo.collections.asr.modules.RNNTJoint",
             "log_softmax": None,
             "num_extra_outputs": len(durations),
             "fuse_loss_wer": False,
-            "jointnet": {"joint_hidden": _WIDTH, "activation": "relu", "dropout": 0.1},
+            "jointnet": {"joint_hidden": _WIDTH, "activation": "relu", "dropout": 0.05},
         },
         "decoding": {
             "strategy": "greedy_batch",
@@ -144,7 +144,7 @@ def _encoder() -> dict[str, Any]:
         "att_context_size": [12, 12],
         "conv_kernel_size": 9,
         "conv_norm_type": "layer_norm",
-        "dropout": 0.1,
-        "dropout_pre_encoder": 0.1,
-        "dropout_att": 0.1,
+        "dropout": 0.05,
+        "dropout_pre_encoder": 0.0,
+        "dropout_att": 0.0,
     }

@@ -70,7 +70,8 @@ class Composer:
 
     def _spoken(self, count: int) -> SpokenSequence:
         clips = [self._varied(clip) for clip in self._chosen(count)]
-        sequence = join(clips, [self._edge_s(), *self._gaps_s(count - 1), self._edge_s()])
+        edges_s = (0.0, 0.0) if self._rng.random() < 0.25 else (self._edge_s(), self._edge_s())
+        sequence = join(clips, [edges_s[0], *self._gaps_s(count - 1), edges_s[1]])
         return SpokenSequence(self._recorded(sequence.samples), sequence.words)
 
     def _silent(self) -> SpokenSequence:
@@ -84,9 +85,9 @@ class Composer:
         return SpokenSequence(self._spoilt(samples), ())
 
     def _chosen(self, count: int) -> list[Clip]:
-        """Digits of one voice or of several, twice as often of people as of synthetic voices."""
+        """Digits of one voice or of several, four times as often of people as of synthetic voices."""
         rng = self._rng
-        voices = self._groups[-1 if rng.random() < 0.33 else 0]
+        voices = self._groups[-1 if rng.random() < 0.2 else 0]
         names = list(voices)
         one = names[rng.integers(len(names))]
         same = rng.random() < 0.6
@@ -113,16 +114,15 @@ class Composer:
         return float(self._rng.uniform(1.0, 20.0 if kind > 0.985 else 5.0))
 
     def _recorded(self, samples: Samples) -> Samples:
-        """As some microphone in some room heard it: filtered, noisy, at some level."""
+        """As some microphone in some room heard it: most as well as in a studio, some filtered, noisy, at any level."""
         rng = self._rng
+        rough = rng.random() < 0.3
         loud = samples[samples != 0.0]
+        level = np.float32(amplitude(rng.uniform(-40, -10) if rough else rng.uniform(-28, -14)) / max(rms(loud), 1e-6))
         if rng.random() < 0.7:
             noise = self._some_noise(len(samples)) * self._envelope(len(samples), steady=0.8)
-            samples = samples + noise * np.float32(rms(loud) * amplitude(-rng.uniform(6, 45)))
-        if rng.random() < 0.8:
-            samples = self._filtered(samples)
-        level = amplitude(rng.uniform(-40, -10)) / max(rms(loud), 1e-6)
-        return self._spoilt(samples * np.float32(level))
+            samples = samples + noise * np.float32(rms(loud) * amplitude(-rng.uniform(8 if rough else 25, 45)))
+        return self._spoilt(self._filtered(samples) * level) if rough else np.clip(samples * level, -1.0, 1.0)
 
     def _some_noise(self, count: int) -> Samples:
         pool = self._noise[COLOURS[self._rng.integers(len(COLOURS))]]

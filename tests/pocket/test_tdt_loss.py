@@ -81,7 +81,7 @@ def test_padding_changes_no_loss() -> None:
 
 def test_bounds_leave_only_the_paths_within_them() -> None:
     scores = logits(3, frames=5)
-    rows = [(1, 2, 0, 5), (2, 4, 3, 4)]
+    rows = [(1, 2, 0, 2), (2, 4, 3, 3)]
     bounds = Bounds(*(torch.tensor([column]) for column in zip(*rows, strict=True)))
 
     bounded = LOSS(scores, torch.tensor([[0, 1]]), torch.tensor([5]), torch.tensor([2]), bounds)

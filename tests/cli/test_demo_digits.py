@@ -47,6 +47,12 @@ def test_a_word_heard_twice_counts_once() -> None:
     assert compare(SAID, [*HEARD, HEARD[0]]) == Comparison(said=3, right=3, right_speaker=3, other=1)
 
 
+def test_a_word_heard_once_counts_once_though_it_was_said_twice() -> None:
+    said = [SaidWord("five", 0.0, 0.4, "he"), SaidWord("five", 0.5, 0.9, "he")]
+    heard = [HEARD[0].model_copy(update={"text": "five", "end_s": 0.9})]
+    assert compare(said, heard) == Comparison(said=2, right=1, right_speaker=1, other=0)
+
+
 @pytest.mark.parametrize(
     ("speakers", "right"),
     [

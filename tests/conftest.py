@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import volery.speech  # noqa: F401  # before torch, whoever imports it: it decides how torch's threads wait
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

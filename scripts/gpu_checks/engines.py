@@ -64,12 +64,12 @@ class Opened:
     @property
     def model(self) -> Any:
         """The NeMo model that decodes."""
-        return self.engine._model
+        return self.engine.model
 
     @property
     def shape(self) -> BatchShape | None:
         """What the engine fills its batches up to."""
-        return self.engine._options.shape
+        return self.engine.options.shape
 
     def note(self, moment: str) -> Live:
         """Read the live decoder and keep what it says."""

@@ -199,7 +199,7 @@ def test_a_word_that_is_heard_differently_in_a_batch_fails(
 ) -> None:
     def mishears(engine: ParakeetEngine, windows: list[object]) -> list[Hypothesis]:
         heard = hears(engine, windows)
-        if engine._options.shape is None:
+        if engine.options.shape is None:
             return heard
         return [*heard[:-1], Hypothesis((*heard[-1].words[:-1], replace(heard[-1].words[-1], text="hm")))]
 
@@ -362,5 +362,5 @@ def _eager() -> ParakeetOptions:
 
 def _loaded_in_the_wrong_mode(name: str, device: torch.device, options: ParakeetOptions) -> ParakeetEngine:
     engine = load_parakeet(name, device, options)
-    computer_of(engine._model).force_cuda_graphs_mode("no_while_loops")
+    computer_of(engine.model).force_cuda_graphs_mode("no_while_loops")
     return engine

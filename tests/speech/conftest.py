@@ -10,8 +10,6 @@ import numpy.typing as npt
 import pytest
 from speech_audio import decoded
 
-import volery.speech  # noqa: F401  # before torch: it decides how torch's threads wait
-
 if TYPE_CHECKING:
     from volery.speech.pipeline import SpeechPipeline
 

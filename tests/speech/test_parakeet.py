@@ -63,8 +63,8 @@ def quiet() -> Any:
 
     @contextmanager
     def quietened(engine: ParakeetEngine) -> Iterator[None]:
-        bias = engine._model.joint.joint_net[-1].bias.data
-        blank, before = len(engine._model.tokenizer.vocab), bias.clone()
+        bias = engine.model.joint.joint_net[-1].bias.data
+        blank, before = len(engine.model.tokenizer.vocab), bias.clone()
         bias[blank] += 1000.0
         yield
         bias.copy_(before)
@@ -195,9 +195,9 @@ def test_a_mode_that_flips_while_the_worker_runs_stops_it_before_the_next_batch(
     pipeline = pipeline_of(nemo_file)
     unit = prepared(talk[: 14 * SAMPLE_RATE])
     pipeline.process([unit])
-    computer = computer_of(pipeline.asr._model)
+    computer = computer_of(pipeline.asr.model)
     computer.allow_cuda_graphs = True
-    pipeline.asr._model.on_predict_epoch_start()
+    pipeline.asr.model.on_predict_epoch_start()
     with pytest.raises(QuarantineError, match="eager decoding was asked for"):
         pipeline.process([unit])
 
@@ -210,7 +210,7 @@ def test_a_mode_that_flips_during_a_transcription_voids_it(
 
     def flips(signal: torch.Tensor, lengths: torch.Tensor) -> Any:
         heard = forward(signal, lengths)
-        computer_of(engine._model).force_cuda_graphs_mode("full_graph")
+        computer_of(engine.model).force_cuda_graphs_mode("full_graph")
         return heard
 
     monkeypatch.setattr(engine, "_forward", flips)
@@ -221,9 +221,9 @@ def test_a_mode_that_flips_during_a_transcription_voids_it(
 @pytest.mark.parametrize("module", ["encoder", "decoder", "joint"])
 def test_weights_in_another_precision_are_noticed(nemo_file: Path, talk: Samples, module: str) -> None:
     engine = pipeline_of(nemo_file).asr
-    next(getattr(engine._model, module).parameters()).data = torch.zeros(1, dtype=torch.float64)
+    next(getattr(engine.model, module).parameters()).data = torch.zeros(1, dtype=torch.float64)
     with pytest.raises(QuarantineError, match=f"precision: {module} weights are torch.float32, torch.float64"):
-        engine._options.precision.check(engine._model)
+        engine.options.precision.check(engine.model)
 
 
 def test_autocast_is_noticed(parakeet: ParakeetEngine, talk: Samples) -> None:
@@ -247,9 +247,9 @@ def test_weights_cast_to_bfloat16_still_decode(nemo_file: Path, talk: Samples) -
 
 
 def test_transcribing_leaves_the_decoder_in_place(parakeet: ParakeetEngine, windows: list[SpeechWindow]) -> None:
-    before = computer_of(parakeet._model)
+    before = computer_of(parakeet.model)
     parakeet.transcribe(windows)
-    assert computer_of(parakeet._model) is before
+    assert computer_of(parakeet.model) is before
 
 
 def test_a_pipeline_with_parakeet_takes_units_all_the_way(nemo_file: Path, talk: Samples) -> None:

@@ -72,13 +72,13 @@ class ParakeetEngine:
     ) -> None:
         self.info = info
         self._device = device
-        self._options = options
-        self._model = _ready(model, device, options.mode)
-        options.precision.pin(self._model)
-        self.guard = ModeGuard(self._model, options.mode)
-        stride_s = float(self._model.cfg.preprocessor.window_stride)
-        frame_s = stride_s * int(self._model.encoder.subsampling_factor)
-        self._maker = WordMaker(self._model.tokenizer, frame_s, _offsets(self._model.cfg))
+        self.options = options
+        self.model = _ready(model, device, options.mode)
+        options.precision.pin(self.model)
+        self.guard = ModeGuard(self.model, options.mode)
+        stride_s = float(self.model.cfg.preprocessor.window_stride)
+        frame_s = stride_s * int(self.model.encoder.subsampling_factor)
+        self._maker = WordMaker(self.model.tokenizer, frame_s, _offsets(self.model.cfg))
 
     @property
     def graphs(self) -> SwitchState:
@@ -93,13 +93,13 @@ class ParakeetEngine:
             torch.OutOfMemoryError: not even one window fits.
         """
         order = sorted(range(len(windows)), key=lambda index: -windows[index].duration_s)
-        heard = self._decode([windows[index] for index in order], self._options.shape)
+        heard = self._decode([windows[index] for index in order], self.options.shape)
         hypotheses = dict(zip(order, heard, strict=True))
         return [hypotheses[index] for index in range(len(windows))]
 
     def warm_up(self) -> None:
         """Decode one batch of the largest shape: a graph captured for it serves every smaller one."""
-        seconds = self._options.shape.seconds if self._options.shape else 1.0
+        seconds = self.options.shape.seconds if self.options.shape else 1.0
         silence = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
         self.transcribe([SpeechWindow(0, 0.0, silence)])
 
@@ -122,13 +122,13 @@ class ParakeetEngine:
 
     @torch.inference_mode()
     def _batch(self, windows: Sequence[SpeechWindow], shape: BatchShape) -> list[Hypothesis]:
-        self._options.precision.set_tf32()
+        self.options.precision.set_tf32()
         self.guard.check()
         decoded = self._forward(*_padded(windows, shape))
         if self._device.type != "cpu":
             self.guard.decoded()
         self.guard.check()
-        self._options.precision.check(self._model)
+        self.options.precision.check(self.model)
         return [
             Hypothesis(tidy(list(self._maker.words(heard)), window.duration_s))
             for window, heard in zip(windows, decoded, strict=False)
@@ -136,15 +136,15 @@ class ParakeetEngine:
 
     def _forward(self, signal: torch.Tensor, lengths: torch.Tensor) -> Sequence[Any]:
         """NeMo hypotheses of a batch, `(rows, samples)`."""
-        features, feature_lengths = self._model.preprocessor(
+        features, feature_lengths = self.model.preprocessor(
             input_signal=signal.to(self._device), length=lengths.to(self._device)
         )
-        encoded, encoded_lengths = self._model.encoder(
-            audio_signal=features.to(self._options.precision.dtype), length=feature_lengths
+        encoded, encoded_lengths = self.model.encoder(
+            audio_signal=features.to(self.options.precision.dtype), length=feature_lengths
         )
         return cast(
             "Sequence[Any]",
-            self._model.decoding.rnnt_decoder_predictions_tensor(encoded, encoded_lengths, return_hypotheses=True),
+            self.model.decoding.rnnt_decoder_predictions_tensor(encoded, encoded_lengths, return_hypotheses=True),
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import sentencepiece
 import torch
 from nemo.collections.asr.models import EncDecRNNTBPEModel
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 
 from pocket_parakeet.clips import WORDS
 from pocket_parakeet.noise import SAMPLE_RATE
@@ -40,6 +40,8 @@ def build(tokenizer: Path, seed: int) -> EncDecRNNTBPEModel:
     torch.manual_seed(seed)
     _write_tokenizer(tokenizer)
     model = EncDecRNNTBPEModel(cfg=OmegaConf.create(_config(str(tokenizer))))
+    with open_dict(model.cfg):
+        model.cfg.validation_ds = {"use_start_end_token": False}  # `transcribe` looks here when it is given paths
     with torch.no_grad():
         model.preprocessor.featurizer.fb /= _FLOOR  # a buffer, so it is saved and restored with the weights
         model.encoder.pre_encode.conv[0].weight /= 4  # the features are about four times as wide as usual

@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from collections import Counter
 
-from queue_database import Database, keys_of, units_named
+from queue_database import Database, units_named
+from queue_processes import processes, work, work_in_process
 
 from volery.queue import JobStore, Publication
 from volery.units import RefundReason, ResultClass, UnitState
 
 UNITS = [f"u{number}" for number in range(300)]
-
-
-async def work(store: JobStore, worker: str) -> list[str]:
-    """Pull and complete until nothing is left; the keys that were granted."""
-    granted: list[str] = []
-    while leases := await store.pull(worker, 4, 60):
-        granted += keys_of(leases)
-        results = [Publication(lease.token, f"by {worker}", ResultClass.SPEECH, 1.0) for lease in leases]
-        assert len(await store.complete(results)) == len(leases)
-    return granted
-
-
-def work_in_process(url: str, worker: str) -> list[str]:
-    async def run() -> list[str]:
-        store = await Database(url).open()
-        try:
-            lanes = await asyncio.gather(work(store, worker), work(store, worker))
-        finally:
-            await store.close()
-        return [key for lane in lanes for key in lane]
-
-    return asyncio.run(run())
 
 
 def test_processes_are_granted_each_unit_once(database: Database) -> None:
@@ -49,8 +27,8 @@ def test_processes_are_granted_each_unit_once(database: Database) -> None:
         return counts.by_state, len(grants)
 
     asyncio.run(submit())
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        granted = pool.starmap(work_in_process, [(database.url, f"w{number}") for number in range(4)], chunksize=1)
+    with processes(4) as pool:
+        granted = list(pool.map(work_in_process, [database.url] * 4, [f"w{number}" for number in range(4)]))
     assert Counter(key for keys in granted for key in keys) == Counter(UNITS)
     assert asyncio.run(committed()) == ({UnitState.DONE: 300}, 300)
 

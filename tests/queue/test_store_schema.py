@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from queue_database import Database, unit
+from queue_processes import open_fresh, processes
 from sqlalchemy import Connection
 
 from volery import queue
@@ -106,18 +106,9 @@ def test_upgrade_refuses_what_it_is_too_old_for(database: Database) -> None:
         upgrade(database.url)
 
 
-def open_fresh(url: str, number: int) -> None:
-    async def run() -> None:
-        store = await Database(url).open()
-        await store.submit([unit(str(number))])
-        await store.close()
-
-    asyncio.run(run())
-
-
 def test_processes_may_open_a_fresh_store_at_the_same_moment(database: Database) -> None:
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        pool.starmap(open_fresh, [(database.url, number) for number in range(8)], chunksize=1)
+    with processes(4) as pool:
+        list(pool.map(open_fresh, [database.url] * 8, range(8)))
     assert len(asyncio.run(database.execute("SELECT * FROM units"))) == 8
 
 

@@ -92,6 +92,12 @@ def test_a_flight_holds_between_1_and_32_units(monkeypatch: pytest.MonkeyPatch, 
         WorkerSettings()
 
 
+def test_a_lease_that_would_never_lapse_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_LEASE_SECONDS", "inf")
+    with pytest.raises(ValidationError):
+        QueueSettings()
+
+
 def test_a_password_in_the_database_url_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATCH_PIPELINE_DATABASE_URL", "postgresql+asyncpg://volery:hunter2@db/volery")
     assert "hunter2" not in repr(Settings())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -43,6 +44,12 @@ async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
         StoreError: the job store or the artifacts cannot be used.
     """
     health = Health(stall_seconds=settings.worker.health_stall_seconds)
+    stop = Stop(health)
+    with _drained_by_signals(stop):
+        return await _run_worker(settings, run, health, stop)
+
+
+async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: Stop) -> Ending:
     probes = _serve_probes(settings, health) if run.serve_http else None
     gpu = GpuThread()
     store = await open_store(settings.queue)
@@ -50,11 +57,13 @@ async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
         results = open_results(settings.artifacts.artifacts_url)
         results.check()
         try:
-            pipeline = await gpu.run(lambda: _load_models(settings))
+            pipeline = await _loaded(settings, gpu, stop)
         except QuarantineError as error:
-            Stop(health).enter_quarantine(error)
+            stop.enter_quarantine(error)
             await _linger(settings, error)
             return Ending.QUARANTINED
+        if pipeline is None:
+            return Ending.DRAINED
         worker = Worker(
             store=store,
             source=open_source(),
@@ -67,14 +76,15 @@ async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
             prepare_whole_flight=settings.provider.prepare_flight_enabled,
             burst=run.burst,
             health=health,
+            stop=stop,
             on_ended=run.on_ended,
         )
         _report_switches({**pipeline.switch_states(), **worker.switch_states()})
         health.models_ready = True
         run.on_ready()
-        ending = await _run_until_signalled(worker)
-        if worker.stop.quarantine is not None:
-            await _linger(settings, worker.stop.quarantine)
+        ending = await worker.run()
+        if stop.quarantine is not None:
+            await _linger(settings, stop.quarantine)
         return ending
     finally:
         await store.close()
@@ -87,6 +97,18 @@ def _serve_probes(settings: Settings, health: Health) -> ProbeServer:
     probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port)
     log.info("serving metrics and probes", port=probes.port)
     return probes
+
+
+async def _loaded(settings: Settings, gpu: GpuThread, stop: Stop) -> SpeechPipeline | None:
+    """The models, loaded on the GPU thread; None where a signal came first, and nothing is leased yet."""
+    loading = asyncio.create_task(gpu.run(lambda: _load_models(settings)))
+    stopping = asyncio.create_task(stop.requested.wait())
+    await asyncio.wait([loading, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if loading.done():
+        return loading.result()
+    loading.cancel()
+    return None
 
 
 def _load_models(settings: Settings) -> SpeechPipeline:
@@ -104,14 +126,17 @@ def _report_switches(states: dict[str, str]) -> None:
             metrics.SWITCH_STATE.labels(switch, other).set(float(other == state))
 
 
-async def _run_until_signalled(worker: Worker) -> Ending:
+@contextmanager
+def _drained_by_signals(stop: Stop) -> Iterator[None]:
+    """From the first moment on: a process that is told to stop while it loads models must lease nothing after."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, worker.stop.drain)
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.drain)
     try:
-        return await worker.run()
+        yield
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 

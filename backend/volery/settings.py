@@ -29,7 +29,7 @@ def data_folder() -> Path:
 
 
 class _Group(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class ProviderConfig(_Group):

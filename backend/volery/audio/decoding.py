@@ -84,6 +84,10 @@ def decode(stream: BinaryIO, uri: str, *, clip: Clip | None, max_seconds: float)
         return Decoded(samples, file.container, file.codec, cut.rate, cut.channels, truncated)
 
 
+_LONGEST_SECONDS = 1e9
+"""Longer than any file: a clip may name any end, and a sample's number must stay a number."""
+
+
 class _Cut:
     """Takes a clip out of frames, the first of which starts at `start_s` of the file."""
 
@@ -116,7 +120,7 @@ class _Cut:
         return to_mono(frame)[start:end] if start < frame.samples else _NO_SAMPLES
 
     def _sample_at(self, seconds: float) -> int:
-        return round((seconds - self._since_s) * self.rate)
+        return round(min(seconds - self._since_s, _LONGEST_SECONDS) * self.rate)
 
 
 def _collect(frames: Iterator[AudioFrame], cut: _Cut, uri: str, max_seconds: float) -> Samples:

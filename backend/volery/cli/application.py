@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import Annotated, Any
@@ -36,6 +37,8 @@ class _Commands(TyperGroup):
             raise typer.Exit(exit_code_of(error)) from error
         except KeyboardInterrupt:
             exit_now(ExitCode.INTERRUPTED)
+        except typer.Abort as error:  # Ctrl-C or the end of input at a question
+            raise typer.Exit(ExitCode.INTERRUPTED) from error
         except BrokenPipeError as error:
             drop_output()
             raise typer.Exit(ExitCode.PIPE_CLOSED) from error
@@ -78,9 +81,20 @@ def _root(
 
 def main() -> None:
     """The `volery` program."""
+    _mend_streams()
     try:
         app()
     except Exception:
         traceback.print_exc()
         say_error("this is a bug in Volery; the traceback above says where")
         sys.exit(ExitCode.BUG)
+
+
+def _mend_streams() -> None:
+    """Make both streams fit to print to: a closed one is None, and one that is not UTF-8 may refuse a key."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

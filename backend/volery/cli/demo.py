@@ -19,7 +19,7 @@ from volery.cli.environment import load_settings, quiet_logs
 from volery.cli.formats import make_folder, write_export
 from volery.cli.output import messages, tables
 from volery.cli.progress import shown_progress
-from volery.cli.running import Outcome, leave_early, run_privately
+from volery.cli.running import Outcome, import_app, leave_early, run_privately
 from volery.export import Format, file_name
 from volery.results import UnitResult
 from volery.settings import Settings
@@ -75,6 +75,7 @@ def _run(units: Sequence[Unit], settings: Settings, folder: Path) -> Part:
     folder.mkdir()
     with shown_progress() as progress:
         quiet_logs(settings)
+        import_app()
         run = asyncio.run(run_privately(units, settings, folder, progress))
     leave_early(run.ending)
     return Part(run.outcomes, progress.summary)

@@ -31,7 +31,10 @@ class ExitCode(IntEnum):
     CONFIGURATION = 3, "Settings, packages, models or the machine make the work impossible."
     STORE = 4, "The job store or the results cannot be used."
     QUARANTINED = 5, "The worker may no longer be trusted: it gave its leases back and stopped."
-    DRAIN_OVERRAN = 6, "A drain took longer than `BATCH_PIPELINE_DRAIN_SECONDS`: leases were given back unfinished."
+    DRAIN_OVERRAN = (
+        6,
+        "A drain took longer than `BATCH_PIPELINE_DRAIN_SECONDS`, or a second signal came: leases were given back.",
+    )
     BUG = 70, "Volery failed in a way that it should not have; a traceback is on standard error."
     INTERRUPTED = 130, "The command was interrupted from the keyboard before its work was done."
     PIPE_CLOSED = 141, "The reader of standard output went away, as `head` does."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from volery.cli.exits import UsageError
@@ -28,12 +29,14 @@ def make_folder(folder: Path) -> None:
     """Make the folder that exports go to.
 
     Raises:
-        UsageError: it cannot be made.
+        UsageError: it cannot be made or written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write to {folder}: nothing can be created there")
 
 
 def write_export(result: UnitResult, format: Format, path: Path) -> None:

@@ -55,7 +55,7 @@ class UnitLine(BaseModel):
     owner: Name = Field("default", description="Owners take turns in the queue.")
     priority: int = Field(0, ge=-(2**31), lt=2**31, description="Higher goes first.")
     clip: ClipLine | None = Field(None, description="The part of the file to transcribe.")
-    num_speakers: int | None = Field(None, ge=1, le=1000, description="How many people speak, where that is known.")
+    num_speakers: int | None = Field(None, ge=1, le=100, description="How many people speak, where that is known.")
     language: Name | None = Field(None, description="Language spoken, as a code such as `en`, where that is known.")
     stream: Name | None = Field(None, description="The recording that the unit is a part of.")
     place: int | None = Field(None, ge=0, le=_BIGGEST, description="The unit's place in its stream.")

@@ -19,7 +19,7 @@ from volery.units import UnitState
 db = typer.Typer(help="Look after the job store.", no_args_is_help=True)
 
 _Keys = Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Units.", show_default=False)]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; elsewhere than at a terminal nobody is asked.")]
 
 
 def requeue(

@@ -63,7 +63,10 @@ def import_app() -> tuple[Run, type[WorkerRun]]:
 
 
 async def run_burst(settings: Settings, tally: Tally, progress: Progress, *, serve_http: bool = False) -> Ending:
-    """Run a worker until its store has nothing unfinished, with progress from that store."""
+    """Run a worker until its store has nothing unfinished, with progress from that store.
+
+    Call `import_app` before the event loop runs: in it, an interrupt would have to wait for the import.
+    """
     run_worker, worker_run = import_app()
 
     def ended(unit: UnitEnded) -> None:

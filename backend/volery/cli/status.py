@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
+import sys
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -41,6 +42,8 @@ def status(
     """Show units by state, the age of the oldest that could be leased, and the latest failures."""
     if watch and as_json:
         raise UsageError("--watch is for a person and --json for a program: choose one")
+    if watch and not sys.stdout.isatty():
+        raise UsageError("--watch needs a terminal: elsewhere, ask for --json again and again")
     if watch:
         with contextlib.suppress(KeyboardInterrupt):
             with_store(_watch)

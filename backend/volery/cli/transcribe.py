@@ -20,7 +20,7 @@ from volery.cli.formats import FORMATS_HELP, make_folder, parse_formats, write_e
 from volery.cli.inputs import collect
 from volery.cli.output import say_error, write, write_json
 from volery.cli.progress import shown_progress
-from volery.cli.running import Outcome, PrivateRun, leave_early, run_privately
+from volery.cli.running import Outcome, PrivateRun, import_app, leave_early, run_privately
 from volery.cli.worker import AsrEngine, Models
 from volery.export import Format, export
 from volery.units import Unit
@@ -103,6 +103,7 @@ def _run(units: Sequence[Unit]) -> PrivateRun:
     settings = load_settings()
     with tempfile.TemporaryDirectory(prefix="volery-") as folder, shown_progress() as progress:
         quiet_logs(settings)
+        import_app()
         return asyncio.run(run_privately(units, settings, Path(folder), progress))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,6 +73,8 @@ def worker(
     settings = load_settings()
     for name in check_environment():
         log.warning("unknown setting", name=name)
+    # Nothing is leased yet. Without a handler a container's first process would not even notice the signal.
+    signal.signal(signal.SIGTERM, lambda *_: exit_now(ExitCode.OK))
     tally = Tally()
     ending = _run_burst(settings, tally) if burst else _run(settings)
     _leave(ending, tally)
@@ -87,6 +90,7 @@ def _run_burst(settings: Settings, tally: Tally) -> Ending:
     with shown_progress() as progress:
         if progress.visible:
             quiet_logs(settings)
+        import_app()
         ending = asyncio.run(run_burst(settings, tally, progress, serve_http=serve_http))
     if progress.visible:
         say(f"{tally.done} done, {tally.failed} rejected or dead, {progress.summary}")
@@ -102,5 +106,7 @@ def _leave(ending: Ending, tally: Tally) -> None:
             exit_now(ExitCode.QUARANTINED)
         case Ending.OVERRAN:
             exit_now(ExitCode.DRAIN_OVERRAN)
-        case Ending.FINISHED | Ending.DRAINED:
+        case Ending.DRAINED:
+            exit_now(ExitCode.UNITS_FAILED if tally.failed else ExitCode.OK)
+        case Ending.FINISHED:
             raise typer.Exit(ExitCode.UNITS_FAILED if tally.failed else ExitCode.OK)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 import torch
 
 from volery import metrics
@@ -45,7 +45,7 @@ ACCELERATOR_BATCH = 32
 CPU_BATCH = 4
 """Segmentation windows in a batch. Every batch is filled up, and a CPU gains little from large ones."""
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 _UNHEARD = Detection((), Activity(np.zeros(0, dtype=np.float32), 0.0, 1.0))
 
@@ -155,7 +155,7 @@ class SpeechPipeline:
     def _failure(self, stage: str, work: _Work, error: Exception) -> UnitError:
         failure = as_unit_error(stage, error)
         if failure is not error:
-            log.error("%s failed on unit %s: %s", stage, work.unit.key, described(error))
+            log.error("a stage failed", stage=stage, key=work.unit.key, error=described(error))
         return failure
 
     def _detect(self, work: _Work) -> None:
@@ -178,7 +178,7 @@ class SpeechPipeline:
         except QuarantineError:
             raise
         except Exception as error:
-            log.warning("asr failed on %d units together, now one by one: %s", len(works), described(error))
+            log.warning("asr failed on units together, now one by one", units=len(works), error=described(error))
             self._each("asr", works, lambda work: self._transcribe([work]))
 
     def _transcribe(self, works: Sequence[_Work]) -> None:

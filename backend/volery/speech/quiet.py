@@ -1,14 +1,11 @@
-"""Keeps the libraries' chatter out of a worker's output, and their telemetry switched off."""
+"""Keeps the libraries' chatter out of a worker's output."""
 
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-os.environ.setdefault("PYANNOTE_METRICS_ENABLED", "false")
 
 
 @contextmanager

@@ -63,12 +63,13 @@ class Worker:
         prepare_whole_flight: bool,
         burst: bool = False,
         health: Health | None = None,
+        stop: Stop | None = None,
         on_ended: OnEnded = lambda _: None,
     ) -> None:
         self._settings = settings
         self._store = store
         self.health = health or Health(stall_seconds=settings.health_stall_seconds)
-        self.stop = Stop(self.health)
+        self.stop = stop or Stop(self.health)
         self._io = ThreadPoolExecutor(settings.artifact_io_threads, thread_name_prefix="io")
         self._keeper = LeaseKeeper(store, lease_seconds)
         self._lease_seconds = lease_seconds

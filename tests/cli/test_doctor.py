@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -102,3 +103,13 @@ def test_what_hangs_is_left_behind() -> None:
         within(0.01, never.wait)
     never.set()
     assert within(60, lambda: 1) == 1
+
+
+def test_without_the_packages_of_a_worker_models_are_not_looked_for(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "volery.speech.models", None)
+    monkeypatch.delattr("volery.speech.models", raising=False)
+    code, checks = doctor(DEVICE="cpu")
+    assert (code, checks["Models"]["verdict"]) == (0, "warning")
+    assert "volery[worker,embedded]" in checks["Models"]["advice"]

@@ -49,12 +49,16 @@ def _problem(name: str, pin: str | None) -> str | None:
 
 def check_models(speech: SpeechSettings) -> Iterator[Check]:
     """The weights in installed packages with their digests, and whether the hub answers."""
-    from volery.speech import models
-
-    yield _weights("vad", models.silero_weights)
+    try:
+        from volery.speech import models
+    except ModuleNotFoundError as error:
+        advice = "where a worker is to run: pip install 'volery[worker,embedded]'"
+        yield Check("Models", Verdict.WARNING, f"not looked for: {error.name} is not installed", advice)
+        return
+    yield _weights("vad (silero)", models.silero_weights)
     yield _weights("segmentation", models.segmentation_weights)
     yield _weights("embedding", models.embedding_weights)
-    yield _weights("asr", models.whisper_weights)
+    yield _weights("asr (whisper)", models.whisper_weights)
     yield _weights("asr (pocket)", models.pocket_weights)
     yield check_hub(speech.models)
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import structlog
 
 import volery.speech  # noqa: F401  # before torch, whoever imports it: it decides how torch's threads wait
 
@@ -19,6 +20,12 @@ def _no_ambient_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.upper().startswith("BATCH_PIPELINE_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _no_logging_set_up_elsewhere() -> None:
+    """A command under test sets up logging for its process, which is every test's."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -25,5 +25,5 @@ def configure_logging(settings: LogSettings) -> None:
             structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # standard error as it is when a line is written
     )

@@ -30,6 +30,20 @@ class Gate:
         await asyncio.get_running_loop().run_in_executor(None, self.entered.wait)
 
 
+def hold_back_pulls(bench: Bench) -> tuple[asyncio.Event, asyncio.Event]:
+    """Let no pull reach the store before the second event; the first says that one was asked for."""
+    pull = bench.store.pull
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(worker: str, limit: int, lease_seconds: float) -> object:
+        asked.set()
+        await go_on.wait()
+        return await pull(worker, limit, lease_seconds)
+
+    bench.store.pull = slow  # type: ignore[method-assign, assignment]
+    return asked, go_on
+
+
 async def test_a_drained_idle_worker_ends_at_once(bench: Bench) -> None:
     worker = bench.worker(burst=False, poll_seconds=60.0)
     run = asyncio.create_task(worker.run())
@@ -125,15 +139,7 @@ async def test_a_publication_under_way_is_finished(bench: Bench) -> None:
 
 async def test_a_grant_that_arrives_after_the_drain_began_is_refunded(bench: Bench) -> None:
     await bench.submit(0.1)
-    pull = bench.store.pull
-    asked, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(worker: str, limit: int, lease_seconds: float) -> object:
-        asked.set()
-        await go_on.wait()
-        return await pull(worker, limit, lease_seconds)
-
-    bench.store.pull = slow  # type: ignore[method-assign, assignment]
+    asked, go_on = hold_back_pulls(bench)
     worker = bench.worker(burst=False)
     run = asyncio.create_task(worker.run())
     await asked.wait()
@@ -164,15 +170,7 @@ async def test_a_grant_that_arrives_after_its_deadline_is_refunded(bench: Bench)
 
 async def test_a_grant_that_arrives_after_its_lane_is_gone_is_refunded(bench: Bench) -> None:
     await bench.submit(0.1)
-    pull = bench.store.pull
-    asked, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(worker: str, limit: int, lease_seconds: float) -> object:
-        asked.set()
-        await go_on.wait()
-        return await pull(worker, limit, lease_seconds)
-
-    bench.store.pull = slow  # type: ignore[method-assign, assignment]
+    asked, go_on = hold_back_pulls(bench)
     worker = bench.worker(burst=False)
     run = asyncio.create_task(worker.run())
     await asked.wait()

@@ -12,10 +12,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import platformdirs
 from pydantic import Field, SecretStr
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from volery.units import ConfigurationError
@@ -32,18 +33,65 @@ class _Group(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", allow_inf_nan=False)
 
 
+SwitchClass = Literal["ops_kill", "behaviour"]
+"""`ops_kill`: off and on give the same answer. `behaviour`: on may change answers, within the gate."""
+
+
+def _switch(on: str, *, off: str, kind: SwitchClass) -> Any:
+    """A switch's field: what on does, and what off restores."""
+    return Field(True, description=f"{on}; off: {off}.", json_schema_extra={"class": kind, "off_restores": off})
+
+
 class ProviderConfig(_Group):
     """The switches. Read once at startup; a change takes effect with a restart."""
 
-    prepare_flight_enabled: bool = Field(
-        True, description="A waiting lane prepares every leading unit of its flight; off: only the first."
+    prepare_flight_enabled: bool = _switch(
+        "A waiting lane prepares every leading unit of its flight",
+        off="a waiting lane prepares only the first unit of its flight",
+        kind="ops_kill",
     )
-    vad_segmentation_reuse_enabled: bool = Field(
-        True, description="Diarization takes the VAD pass's segmentation scores; off: it runs its own forward."
+    vad_segmentation_reuse_enabled: bool = _switch(
+        "Diarization takes the VAD pass's segmentation scores",
+        off="diarization runs its own segmentation forward",
+        kind="ops_kill",
     )
-    asr_cuda_graphs_enabled: bool = Field(
-        True, description="Parakeet decodes with CUDA graphs, asserted; off: asserted eager decoding."
+    asr_cuda_graphs_enabled: bool = _switch(
+        "Parakeet decodes with CUDA graphs, asserted", off="Parakeet decodes eagerly, asserted", kind="ops_kill"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What is fixed about one switch: the single source for `volery flags` and for the registry of switches.
+
+    config/feature-flags.yaml adds what only people know (owner, evidence, when to delete it) and is
+    checked against this: `setting`, `environment`, `default`, `kind` and `off_restores` come from
+    `ProviderConfig` and are written there only.
+    """
+
+    setting: str
+    default: bool
+    kind: SwitchClass
+    off_restores: str
+
+    @property
+    def name(self) -> str:
+        """Its name in logs, in the metric's label and in results."""
+        return self.setting.removesuffix("_enabled")
+
+    @property
+    def environment(self) -> str:
+        """The variable that sets it."""
+        return f"{PREFIX}{self.setting}".upper()
+
+
+def _switch_of(setting: str, field: FieldInfo) -> Switch:
+    facts = cast("dict[str, Any]", field.json_schema_extra)
+    return Switch(setting, field.default, facts["class"], facts["off_restores"])
+
+
+SWITCHES: tuple[Switch, ...] = tuple(_switch_of(*one) for one in ProviderConfig.model_fields.items())
+"""Every switch, in the order of `ProviderConfig`."""
 
 
 class QueueSettings(_Group):

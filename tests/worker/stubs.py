@@ -83,7 +83,7 @@ class Bench:
     ) -> Worker:
         """A worker whose settings are the defaults, but for quick polls and what is given."""
         lease_seconds = float(str(tuning.pop("lease_seconds", 60.0)))
-        store = tuning.pop("store", self.store)
+        store, on_span = tuning.pop("store", self.store), tuning.pop("on_span", lambda _: None)
         return Worker(
             store=store,  # type: ignore[arg-type]
             source=tuning.pop("source", None) or open_source(),  # type: ignore[arg-type]
@@ -96,6 +96,7 @@ class Bench:
             prepare_whole_flight=prepare,
             burst=burst,
             on_ended=self.ended.append,
+            on_span=on_span,  # type: ignore[arg-type]
         )
 
     async def states(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ from volery.units import (
     UnitFailed,
     UnitState,
 )
+from volery.worker.timeline import Phase, Span
 from volery.worker.worker import Ending
 from worker.stubs import Bench, digest_each, transcript_of
 
@@ -289,3 +290,21 @@ async def test_a_burst_waits_for_a_unit_that_another_process_holds(bench: Bench)
 def test_the_worker_knows_no_torch() -> None:
     code = "import sys, volery.worker.worker; sys.exit('torch' in sys.modules or 'pyannote' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_spans_say_who_prepared_waited_held_the_gpu_and_published(bench: Bench) -> None:
+    await bench.submit(0.1, 0.2)
+    spans: list[Span] = []
+    await bench.worker(on_span=spans.append, lanes=1).run()
+    assert [span.phase for span in spans if span.phase is not Phase.PREPARATION] == [
+        Phase.ADMISSION,
+        Phase.GPU_WAIT,
+        Phase.GROUP,
+        Phase.GPU_SECTION,
+        Phase.PUBLICATION,
+    ]
+    assert {span.lane for span in spans} == {0}
+    section, group = (next(span for span in spans if span.phase is phase) for phase in (Phase.GPU_SECTION, Phase.GROUP))
+    assert section.began_s <= group.began_s <= group.ended_s <= section.ended_s
+    assert (group.units, section.units) == (2, 2)
+    assert group.audio_s == section.audio_s == pytest.approx(0.3)

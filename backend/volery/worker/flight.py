@@ -30,6 +30,7 @@ from volery.worker.preparation import AudioLoader
 from volery.worker.publication import Publisher
 from volery.worker.slots import Decoder, Slot
 from volery.worker.stop import Stop
+from volery.worker.timeline import OnSpan, Phase, Span
 
 log = structlog.get_logger(__name__)
 
@@ -53,13 +54,15 @@ class Tools:
     publisher: Publisher
     stop: Stop
     prepare_whole_flight: bool
+    on_span: OnSpan
 
 
 class FlightRun:
     """Takes one flight from its leases to their ends."""
 
-    def __init__(self, held: Sequence[HeldLease], tools: Tools) -> None:
+    def __init__(self, held: Sequence[HeldLease], tools: Tools, lane: int) -> None:
         self._tools = tools
+        self._lane = lane
         self._slots = [Slot(one) for one in held]
         self._changed = asyncio.Event()
         self._gpu_wanted = asyncio.Event()
@@ -75,10 +78,16 @@ class FlightRun:
             if await self._reach_gpu():
                 await self._gpu_section()
             await self._refund_unfinished()
+            began = perf_counter()
             await self._tools.publisher.publish(self._slots)
+            self._report(Phase.PUBLICATION, began, self._slots)
         finally:
             for slot in self._slots:
                 slot.close()
+
+    def _report(self, phase: Phase, began_s: float, slots: Sequence[Slot]) -> None:
+        audio_s = sum(slot.audio_seconds for slot in slots)
+        self._tools.on_span(Span(self._lane, phase, began_s, perf_counter(), len(slots), audio_s))
 
     # --- before the GPU ---
 
@@ -92,6 +101,7 @@ class FlightRun:
             if not await self._acquire_gpu():
                 return False
             waited = perf_counter() - started
+        self._report(Phase.GPU_WAIT, started, self._slots)
         metrics.STAGE_SECONDS.labels("gpu_wait").observe(waited)
         for slot in self._slots:
             slot.timings["gpu_wait"] = waited
@@ -121,6 +131,7 @@ class FlightRun:
 
     async def _prepare(self) -> None:
         """Decode leading units within the shared budget; then, or when the budget is full, ask for the GPU."""
+        began = perf_counter()
         try:
             for slot in self._slots if self._tools.prepare_whole_flight else self._slots[:1]:
                 self._decoder.begin_opening(slot)
@@ -129,6 +140,7 @@ class FlightRun:
                     break
             await _settled(self._slots)
         finally:
+            self._report(Phase.PREPARATION, began, [slot for slot in self._slots if slot.preparation])
             self._gpu_wanted.set()
 
     async def _prepare_slot(self, slot: Slot) -> bool:
@@ -165,6 +177,7 @@ class FlightRun:
 
     async def _gpu_section(self) -> None:
         """Work through the flight's groups under the GPU lock, which the caller acquired."""
+        began = perf_counter()
         try:
             with metrics.stage("worker_flight"):
                 async with _background(self._feed()) as feeding:
@@ -173,6 +186,7 @@ class FlightRun:
             for slot in self._slots:
                 slot.give_up_audio()
             self._tools.gpu_lock.release()
+            self._report(Phase.GPU_SECTION, began, [slot for slot in self._slots if slot.outcome])
 
     async def _work_through_groups(self, feeding: asyncio.Task[None]) -> None:
         prepared = {slot for slot in self._slots if slot.is_started}
@@ -235,12 +249,14 @@ class FlightRun:
 
     async def _on_gpu(self, units: Sequence[PreparedUnit]) -> Sequence[Transcript | UnitError]:
         started = perf_counter()
-        self._tools.health.group_begins(sum(one.audio.duration_s for one in units))
+        audio_s = sum(one.audio.duration_s for one in units)
+        self._tools.health.group_begins(audio_s)
         try:
             return await self._tools.gpu.run(partial(self._tools.process, units))
         finally:
             self._tools.health.group_ends()
             metrics.GPU_BUSY_SECONDS.inc(perf_counter() - started)
+            self._tools.on_span(Span(self._lane, Phase.GROUP, started, perf_counter(), len(units), audio_s))
 
     async def _refund_unfinished(self) -> None:
         """Give back, uncharged, what a drain kept from the GPU."""

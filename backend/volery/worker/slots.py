@@ -42,6 +42,13 @@ class Slot:
         return self.held.unit
 
     @property
+    def audio_seconds(self) -> float:
+        """Length of its audio, once that has been decoded."""
+        if self.preparation is not None:
+            return self.preparation.audio.duration_s
+        return self.info.duration_s if self.info is not None else 0.0
+
+    @property
     def is_open(self) -> bool:
         """Whether the unit still waits for an outcome under a lease that holds."""
         return self.outcome is None and not self.held.lost.is_set()

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from time import monotonic
+from time import monotonic, perf_counter
 
 import structlog
 
@@ -28,6 +28,7 @@ from volery.worker.leases import LeaseKeeper
 from volery.worker.preparation import AudioLoader
 from volery.worker.publication import OnEnded, Publisher
 from volery.worker.stop import Stop
+from volery.worker.timeline import OnSpan, Phase, Span
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +66,7 @@ class Worker:
         health: Health | None = None,
         stop: Stop | None = None,
         on_ended: OnEnded = lambda _: None,
+        on_span: OnSpan = lambda _: None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -90,11 +92,42 @@ class Worker:
             publisher=Publisher(store, results, self._keeper, self._io, self.switch_states, on_ended),
             stop=self.stop,
             prepare_whole_flight=prepare_whole_flight,
+            on_span=on_span,
         )
+
+    @property
+    def budget(self) -> DecodeBudget:
+        """The decode budget that the lanes share, as it runs."""
+        return self._tools.budget
+
+    @property
+    def section_budget(self) -> DecodeBudget:
+        """What the GPU section may hold decoded, as it runs."""
+        return self._tools.section_budget
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes `run` starts."""
+        return self._settings.lanes
+
+    @property
+    def flight_units(self) -> int:
+        """The most units that a lane leases in one pull."""
+        return self._settings.flight_units
+
+    @property
+    def io_threads(self) -> int:
+        """Threads that fetch, decode and publish."""
+        return self._settings.artifact_io_threads
+
+    @property
+    def prepare_whole_flight(self) -> bool:
+        """Whether a waiting lane prepares more than the first unit of its flight."""
+        return self._tools.prepare_whole_flight
 
     def switch_states(self) -> dict[str, str]:
         """The switches that the worker itself holds, as they are."""
-        return {"prepare_flight": "on" if self._tools.prepare_whole_flight else "off"}
+        return {"prepare_flight": "on" if self.prepare_whole_flight else "off"}
 
     async def run(self) -> Ending:
         """Work until the end.
@@ -102,7 +135,7 @@ class Worker:
         Raises:
             StoreError: in a burst, the store stayed out of reach.
         """
-        lanes = [asyncio.create_task(self._lane(), name=f"lane-{n}") for n in range(self._settings.lanes)]
+        lanes = [asyncio.create_task(self._lane(n), name=f"lane-{n}") for n in range(self._settings.lanes)]
         upkeep = [asyncio.create_task(one) for one in (self._keeper.run(), self._maintain(), self.health.beat())]
         all_lanes = asyncio.create_task(_all_of(lanes))
         try:
@@ -133,15 +166,18 @@ class Worker:
         await asyncio.wait([lanes, at_once], timeout=self._settings.drain_seconds, return_when=asyncio.FIRST_COMPLETED)
         at_once.cancel()
 
-    async def _lane(self) -> None:
+    async def _lane(self, lane: int) -> None:
+        asked_s = perf_counter()
         while held := await self._admission.next_flight():
+            self._tools.on_span(Span(lane, Phase.ADMISSION, asked_s, perf_counter(), len(held), 0.0))
             try:
-                await FlightRun(held, self._tools).run()
+                await FlightRun(held, self._tools, lane).run()
             except QuarantineError as error:
                 self.stop.enter_quarantine(error)
                 return
             finally:
                 self._admission.flight_ended()
+            asked_s = perf_counter()
 
     async def _maintain(self) -> None:
         """Reap lapsed leases and report the queue's depth, for ever."""

@@ -16,12 +16,13 @@ from volery.queue import open_store
 from volery.settings import Settings
 from volery.speech.pipeline import SpeechPipeline, load_pipeline
 from volery.units import QuarantineError
+from volery.worker.assembly import Parts, assemble_worker
 from volery.worker.gpu import GpuThread
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer
 from volery.worker.publication import OnEnded
 from volery.worker.stop import Stop
-from volery.worker.worker import Ending, Worker
+from volery.worker.worker import Ending
 
 log = structlog.get_logger(__name__)
 
@@ -64,16 +65,9 @@ async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: 
             return Ending.QUARANTINED
         if pipeline is None:
             return Ending.DRAINED
-        worker = Worker(
-            store=store,
-            source=open_source(),
-            results=results,
-            process=pipeline.process,
-            gpu=gpu,
-            settings=settings.worker,
-            audio=settings.audio,
-            lease_seconds=settings.queue.lease_seconds,
-            prepare_whole_flight=settings.provider.prepare_flight_enabled,
+        worker = assemble_worker(
+            settings,
+            Parts(store, open_source(), results, pipeline.process, gpu),
             burst=run.burst,
             health=health,
             stop=stop,

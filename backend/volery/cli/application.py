@@ -14,6 +14,7 @@ from volery import __version__
 from volery.cli.demo import demo
 from volery.cli.doctor import doctor
 from volery.cli.exits import ExitCode, exit_code_of, exit_now
+from volery.cli.flags import flags
 from volery.cli.operate import cancel, db, requeue
 from volery.cli.output import drop_output, say_error, write
 from volery.cli.results import results
@@ -60,6 +61,7 @@ app.command()(results)
 app.command()(requeue)
 app.command()(cancel)
 app.add_typer(db, name="db")
+app.command()(flags)
 app.command()(doctor)
 app.command()(demo)
 

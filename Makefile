@@ -17,9 +17,11 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python scripts/generate_config.py --check
 
 docs: $(INSTALLED)
 	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python scripts/generate_config.py
 
 clean:
 	rm -rf $(VENV)

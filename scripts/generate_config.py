@@ -1,0 +1,63 @@
+"""Write what follows from the settings and the rendered chart: values, their schema, the pod's environment.
+
+With --check nothing is written: what is stale is shown as a diff, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from chart_rendering import CHART, plain_environment
+from chart_settings import with_worker_schema, with_worker_values
+
+ROOT = Path(__file__).resolve().parent.parent
+VALUES = CHART / "values.yaml"
+SCHEMA = CHART / "values.schema.json"
+POD_ENVIRONMENT = ROOT / "backend" / "volery" / "bench" / "pod-environment.json"
+
+
+def main() -> None:
+    """Write the files, each after those that it is made from, or with --check compare them."""
+    check = "--check" in sys.argv[1:]
+    stale = False
+    for path, make in FILES.items():
+        there = path.read_text(encoding="utf-8") if path.exists() else ""
+        made = make()
+        if made != there and check:
+            sys.stdout.writelines(_difference(path, there, made))
+            stale = True
+        elif made != there:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made, encoding="utf-8")
+    sys.exit("stale: run scripts/generate_config.py" if stale else 0)
+
+
+def _difference(path: Path, there: str, made: str) -> Iterator[str]:
+    name = str(path.relative_to(ROOT))
+    yield from difflib.unified_diff(
+        there.splitlines(keepends=True), made.splitlines(keepends=True), name, f"{name} (made anew)"
+    )
+
+
+def pod_environment() -> str:
+    """The worker's plain environment with the chart's default values.
+
+    What every installation says for itself, the place of its results, has no default and is left out.
+    """
+    environment = plain_environment()
+    del environment["BATCH_PIPELINE_ARTIFACTS_URL"]
+    return json.dumps(environment, indent=2, sort_keys=True) + "\n"
+
+
+FILES: dict[Path, Callable[[], str]] = {
+    VALUES: lambda: with_worker_values(VALUES.read_text(encoding="utf-8")),
+    SCHEMA: lambda: with_worker_schema(SCHEMA.read_text(encoding="utf-8")),
+    POD_ENVIRONMENT: pod_environment,
+}
+
+if __name__ == "__main__":
+    main()

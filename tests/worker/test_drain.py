@@ -68,7 +68,7 @@ async def test_the_flight_with_the_gpu_is_published_and_the_waiting_one_refunded
     assert sorted((await bench.states()).values()) == ["done", "done", "ready", "ready"]
     assert set((await bench.attempts()).values()) == {0}
     assert sorted(ending for (ending,) in (await bench.endings()).values()) == ["done"] * 2 + ["refund:drain"] * 2
-    assert worker._tools.budget.in_use == 0.0
+    assert worker.budget.in_use == 0.0
 
 
 async def test_a_flight_that_is_still_being_prepared_is_refunded(bench: Bench) -> None:

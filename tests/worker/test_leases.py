@@ -97,7 +97,7 @@ async def test_a_lease_lost_while_its_flight_waits_drops_that_unit_and_the_rest_
     waiting = ({"u0", "u1", "u2", "u3"} - set(groups[0])).pop()
     await bench.store.cancel([waiting])
     await worker._keeper.renew()
-    while worker._tools.budget.in_use > 0.35:  # the dropped unit's share comes back at once
+    while worker.budget.in_use > 0.35:  # the dropped unit's share comes back at once
         await asyncio.sleep(0.01)
     go_on.set()
     assert await run is Ending.FINISHED

@@ -186,11 +186,10 @@ async def test_the_budgets_are_never_overdrawn_and_end_empty(bench: Bench) -> No
     await bench.submit(*[0.5 + 0.1 * (n % 7) for n in range(40)])
     worker = bench.worker(decode_budget_seconds=5.0, group_seconds=4.0, lanes=3, flight_units=6)
     await worker.run()
-    tools = worker._tools
     assert set((await bench.states()).values()) == {"done"}
-    assert 0 < tools.budget.high_water <= 5.0
-    assert tools.section_budget.high_water <= 4.0
-    assert (tools.budget.in_use, tools.section_budget.in_use) == (0.0, 0.0)
+    assert 0 < worker.budget.high_water <= 5.0
+    assert worker.section_budget.high_water <= 4.0
+    assert (worker.budget.in_use, worker.section_budget.in_use) == (0.0, 0.0)
 
 
 async def test_preparations_are_returned_before_publication(bench: Bench) -> None:
@@ -200,12 +199,12 @@ async def test_preparations_are_returned_before_publication(bench: Bench) -> Non
 
     class Looking:
         def write(self, token: str, document: bytes) -> str:
-            held_while_publishing.append(worker._tools.budget.in_use)
+            held_while_publishing.append(worker.budget.in_use)
             return results.write(token, document)
 
     worker = bench.worker(results=Looking())
     await worker.run()
-    assert worker._tools.budget.high_water > 0.0
+    assert worker.budget.high_water > 0.0
     assert held_while_publishing == [0.0, 0.0]
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from volery.artifacts.store import AudioSource, ResultStore
 from volery.queue.store import JobStore
 from volery.settings import Settings
-from volery.worker.flight import Process
 from volery.worker.gpu import GpuThread
 from volery.worker.health import Health
 from volery.worker.publication import OnEnded
+from volery.worker.section import Process
 from volery.worker.stop import Stop
+from volery.worker.timeline import OnSpan
 from volery.worker.worker import Worker
 
 
@@ -34,6 +35,7 @@ def assemble_worker(
     health: Health | None = None,
     stop: Stop | None = None,
     on_ended: OnEnded = lambda _: None,
+    on_span: OnSpan = lambda _: None,
 ) -> Worker:
     """The worker that these settings ask for: the same in production, in a benchmark and in a demonstration."""
     return Worker(
@@ -50,4 +52,5 @@ def assemble_worker(
         health=health,
         stop=stop,
         on_ended=on_ended,
+        on_span=on_span,
     )

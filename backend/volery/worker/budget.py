@@ -5,24 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from math import fsum
 
 
 class Hold:
-    """A share of the budget. Closing it gives it back; closing twice is harmless."""
+    """A share of the budget, or a place in the line for one. Closing gives up either; twice is harmless."""
 
-    def __init__(self, budget: DecodeBudget, seconds: float) -> None:
+    def __init__(self, budget: DecodeBudget, seconds: float, on_grant: Callable[[], None]) -> None:
         self._budget = budget
+        self._on_grant = on_grant
         self.seconds = seconds
+        self.is_granted = False
+
+    def grant(self) -> None:
+        """Turn the place in the line into a share; for the budget alone."""
+        self.is_granted = True
+        self._on_grant()
 
     def shrink(self, seconds: float) -> None:
         """Give back what turned out not to be needed; a hold never grows."""
         if seconds < self.seconds:
-            excess, self.seconds = self.seconds - seconds, seconds
-            self._budget.give_back(excess)
+            self.seconds = seconds
+            self._budget.serve()
 
     def close(self) -> None:
-        """Give all of it back."""
-        self.shrink(0.0)
+        """Give all of it back, or leave the line."""
+        self._budget.drop(self)
 
 
 class DecodeBudget:
@@ -31,76 +39,62 @@ class DecodeBudget:
     A large request at the head is waited for, never overtaken: so no lane starves another.
     """
 
-    def __init__(self, limit: float, on_change: Callable[[float], None] | None = None) -> None:
+    def __init__(self, limit: float, on_change: Callable[[float], None] = lambda _: None) -> None:
         self.limit = limit
         self.high_water = 0.0
-        self._in_use = 0.0
         self._on_change = on_change
-        self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
+        self._granted: set[Hold] = set()
+        self._line: deque[Hold] = deque()
 
     @property
     def in_use(self) -> float:
-        """Seconds held at this moment."""
-        return self._in_use
+        """Seconds held at this moment: by definition the sum of all shares, so that the books cannot drift."""
+        return fsum(hold.seconds for hold in self._granted)
 
     def fits(self, seconds: float) -> bool:
         """Whether a request of this size can ever be granted."""
         return seconds <= self.limit
 
-    def is_free_for(self, seconds: float) -> bool:
-        """Whether a request of this size would be granted at once."""
-        return not self._waiting and self._in_use + seconds <= self.limit
-
-    async def acquire(self, seconds: float) -> Hold:
-        """Wait for `seconds` of the budget.
+    def ask(self, seconds: float, on_grant: Callable[[], None] = lambda: None) -> Hold:
+        """Stand in line for `seconds`; where nobody waits and they are free, the hold is granted at once.
 
         Raises:
             ValueError: more than the whole budget, which would wait for ever.
         """
         if not self.fits(seconds):
             raise ValueError(f"{seconds} s can never fit a budget of {self.limit} s")
-        if not self.is_free_for(seconds):
-            await self._wait(seconds)
-        else:
-            self._take(seconds)
-        return Hold(self, seconds)
+        hold = Hold(self, seconds, on_grant)
+        self._line.append(hold)
+        self.serve()
+        return hold
 
-    def give_back(self, seconds: float) -> None:
-        """Return seconds and serve whoever waits; for `Hold` alone."""
-        self._change(-seconds)
-        self._serve()
-
-    async def _wait(self, seconds: float) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (seconds, turn)
-        self._waiting.append(entry)
+    async def acquire(self, seconds: float) -> Hold:
+        """Wait for `seconds` of the budget; see `ask`."""
+        granted = asyncio.Event()
+        hold = self.ask(seconds, granted.set)
         try:
-            await turn
+            await granted.wait()
         except asyncio.CancelledError:
-            if not turn.cancelled():  # granted in the very moment of the cancellation
-                self._change(-seconds)
-            elif entry in self._waiting:
-                self._waiting.remove(entry)
-            self._serve()
+            hold.close()
             raise
+        return hold
 
-    def _serve(self) -> None:
-        while self._waiting:
-            seconds, turn = self._waiting[0]
-            if not turn.cancelled():
-                if self._in_use + seconds > self.limit:
-                    return
-                self._take(seconds)
-                turn.set_result(None)
-            self._waiting.popleft()
+    def serve(self) -> None:
+        """Grant what is free to the head of the line; for `Hold` alone."""
+        while self._line and self.in_use + self._line[0].seconds <= self.limit:
+            hold = self._line.popleft()
+            self._granted.add(hold)
+            self.high_water = max(self.high_water, self.in_use)
+            hold.grant()
+        self._on_change(self.in_use)
 
-    def _take(self, seconds: float) -> None:
-        self._change(seconds)
-        self.high_water = max(self.high_water, self._in_use)
-
-    def _change(self, seconds: float) -> None:
-        self._in_use += seconds
-        if abs(self._in_use) < 1e-6:
-            self._in_use = 0.0
-        if self._on_change is not None:
-            self._on_change(self._in_use)
+    def drop(self, hold: Hold) -> None:
+        """Forget a hold, granted or in line; for `Hold` alone."""
+        if hold in self._granted:
+            self._granted.remove(hold)
+        elif hold in self._line:
+            self._line.remove(hold)
+        else:
+            return
+        hold.is_granted = False
+        self.serve()

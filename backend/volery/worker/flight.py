@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 
-import structlog
-
 from volery import metrics
-from volery.units import (
-    PreparedUnit,
-    QuarantineError,
-    Reason,
-    Transcript,
-    UnitError,
-    UnitFailed,
-)
 from volery.worker.budget import DecodeBudget
-from volery.worker.gpu import GpuThread
-from volery.worker.health import Health
+from volery.worker.change import Change
+from volery.worker.decoder import Decoder, Feed
+from volery.worker.gpu import GpuLock, Turn
+from volery.worker.io_threads import IoThreads, Work
 from volery.worker.leases import HeldLease, LeaseKeeper
 from volery.worker.preparation import AudioLoader
 from volery.worker.publication import Publisher
-from volery.worker.slots import Decoder, Slot
+from volery.worker.section import GpuSection, GroupCall, SectionTools
+from volery.worker.slots import Slot, drop_lost
 from volery.worker.stop import Stop
 from volery.worker.timeline import OnSpan, Phase, Span
-
-log = structlog.get_logger(__name__)
-
-Process = Callable[[Sequence[PreparedUnit]], Sequence[Transcript | UnitError]]
-"""Works through a group on the GPU thread: an outcome for each unit, in the group's order."""
 
 
 @dataclass(frozen=True)
 class Tools:
     """What all flights of a worker share."""
 
-    process: Process
-    gpu: GpuThread
-    gpu_lock: asyncio.Lock
-    health: Health
+    gpu_lock: GpuLock
+    section: SectionTools
     budget: DecodeBudget
-    section_budget: DecodeBudget
     loader: AudioLoader
-    io: Executor
+    io: IoThreads
     keeper: LeaseKeeper
     publisher: Publisher
     stop: Stop
@@ -64,9 +44,17 @@ class FlightRun:
         self._tools = tools
         self._lane = lane
         self._slots = [Slot(one) for one in held]
-        self._changed = asyncio.Event()
-        self._gpu_wanted = asyncio.Event()
-        self._decoder = Decoder(tools.loader, tools.io, self._changed.set)
+        self._change = Change()
+        for one in held:
+            one.on_lost = self._change.announce
+        self._decoder = Decoder(tools.loader, tools.io, self._change)
+        leading = self._slots if tools.prepare_whole_flight else self._slots[:1]
+        self._preparing = Feed(
+            leading, tools.budget, self._decoder, fetch=Work.FETCH, decode=Work.DECODE, in_order=True
+        )
+        self._began_s = self._asked_s = perf_counter()
+        self._is_prepared = False
+        self._turn: Turn | None = None
 
     async def run(self) -> None:
         """Work the flight off. Whatever ends it early, every share of a budget is returned.
@@ -75,188 +63,83 @@ class FlightRun:
             QuarantineError: the process may no longer be trusted; nothing of the group is published.
         """
         try:
-            if await self._reach_gpu():
-                await self._gpu_section()
+            with self._tools.stop.telling(self._change.announce):
+                await self._use_gpu()
             await self._refund_unfinished()
-            began = perf_counter()
-            await self._tools.publisher.publish(self._slots)
-            self._report(Phase.PUBLICATION, began, self._slots)
+            await self._publish()
         finally:
             for slot in self._slots:
                 slot.close()
 
-    def _report(self, phase: Phase, began_s: float, slots: Sequence[Slot]) -> None:
-        audio_s = sum(slot.audio_seconds for slot in slots)
-        self._tools.on_span(Span(self._lane, phase, began_s, perf_counter(), len(slots), audio_s))
+    async def _use_gpu(self) -> None:
+        """Prepare, wait for the GPU and work through the flight; then its audio and the lock go back."""
+        try:
+            if await self._reach_gpu():
+                await self._gpu_section()
+        finally:
+            for slot in self._slots:
+                slot.give_up_audio()
+            if self._turn is not None:
+                self._turn.close()
 
     # --- before the GPU ---
 
     async def _reach_gpu(self) -> bool:
-        """Prepare while waiting; True with the GPU lock held, False where there is nothing to do with it."""
-        async with _background(self._watch_lost()), _background(self._prepare()):
-            await _first_of(self._gpu_wanted.wait(), self._tools.stop.requested.wait())
-            if self._is_over():
-                return False
-            started = perf_counter()
-            if not await self._acquire_gpu():
-                return False
-            waited = perf_counter() - started
-        self._report(Phase.GPU_WAIT, started, self._slots)
-        metrics.STAGE_SECONDS.labels("gpu_wait").observe(waited)
-        for slot in self._slots:
-            slot.timings["gpu_wait"] = waited
-        return True
+        """Prepare while waiting; True with the GPU lock held, False where there is nothing to do with it.
 
-    async def _acquire_gpu(self) -> bool:
-        """Wait for the GPU or for a drain, whichever comes first."""
-        acquiring: asyncio.Task[bool] = asyncio.create_task(self._tools.gpu_lock.acquire())
-        try:
-            await _first_of(asyncio.shield(acquiring), self._tools.stop.requested.wait())
-            if acquiring.done() and not self._is_over():
+        As long as this lasts, units whose lease is lost are dropped. The last look at the leases
+        and for a drain is the one that returns: nothing comes between it and the first dispatch.
+        """
+        while not self._is_over():
+            if self._has_gpu:
+                self._report_preparation()
                 return True
-        except BaseException:
-            await self._give_up_gpu(acquiring)
-            raise
-        await self._give_up_gpu(acquiring)
+            self._preparing.pump()
+            self._ask_for_gpu()
+            if not self._has_gpu:
+                await self._change.wait()
         return False
 
-    async def _give_up_gpu(self, acquiring: asyncio.Task[bool]) -> None:
-        acquiring.cancel()
-        await asyncio.wait([acquiring])
-        if not acquiring.cancelled():
-            self._tools.gpu_lock.release()
+    @property
+    def _has_gpu(self) -> bool:
+        return self._turn is not None and self._turn.has_gpu
 
     def _is_over(self) -> bool:
+        drop_lost(self._slots, self._tools.keeper)
         return self._tools.stop.requested.is_set() or not any(slot.is_open for slot in self._slots)
 
-    async def _prepare(self) -> None:
-        """Decode leading units within the shared budget; then, or when the budget is full, ask for the GPU."""
-        began = perf_counter()
-        try:
-            for slot in self._slots if self._tools.prepare_whole_flight else self._slots[:1]:
-                self._decoder.begin_opening(slot)
-            for slot in self._slots:
-                if not await self._prepare_slot(slot):
-                    break
-            await _settled(self._slots)
-        finally:
-            self._report(Phase.PREPARATION, began, [slot for slot in self._slots if slot.preparation])
-            self._gpu_wanted.set()
+    def _ask_for_gpu(self) -> None:
+        """Stand in line for the GPU once all that may be prepared is, or the budget lets no more be prepared.
 
-    async def _prepare_slot(self, slot: Slot) -> bool:
-        """Start preparing one unit; whether the next may be prepared too."""
-        opened = await self._decoder.opened(slot) if slot.is_open else None
-        if opened is None or slot.seconds is None:
-            return True
-        budget = self._tools.budget
-        if not budget.fits(slot.seconds):
-            return False
-        if not budget.is_free_for(slot.seconds):
-            await _settled(self._slots)
-            self._gpu_wanted.set()
-        hold = await budget.acquire(slot.seconds)
-        if not slot.is_open:
-            hold.close()
-            return True
-        self._decoder.start(slot, opened, hold)
-        return self._tools.prepare_whole_flight
-
-    async def _watch_lost(self) -> None:
-        """Drop units whose lease is lost while the flight waits; the rest go on."""
-        waiting = {asyncio.create_task(slot.held.lost.wait()): slot for slot in self._slots}
-        try:
-            while waiting:
-                lost, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in lost:
-                    waiting.pop(task).close()
-        finally:
-            for task in waiting:
-                task.cancel()
+        Not sooner, even where the GPU is free and some units are ready: that would gain no more than
+        the GPU seconds of those units, and while the others are fetched the GPU would be billed and
+        every other lane kept out. A lane with nothing ready only waits for the budget: those who hold
+        it reach the GPU without this lane's doing.
+        """
+        settled = self._preparing.is_settled()
+        if settled:
+            self._report_preparation()
+        held_up = self._preparing.is_held_up() and any(slot.is_ready for slot in self._slots)
+        if self._turn is None and (settled or held_up):
+            self._asked_s = perf_counter()
+            self._turn = self._tools.gpu_lock.ask(self._change.announce)
 
     # --- with the GPU ---
 
     async def _gpu_section(self) -> None:
-        """Work through the flight's groups under the GPU lock, which the caller acquired."""
-        began = perf_counter()
-        try:
-            with metrics.stage("worker_flight"):
-                async with _background(self._feed()) as feeding:
-                    await self._work_through_groups(feeding)
-        finally:
-            for slot in self._slots:
-                slot.give_up_audio()
-            self._tools.gpu_lock.release()
-            self._report(Phase.GPU_SECTION, began, [slot for slot in self._slots if slot.outcome])
-
-    async def _work_through_groups(self, feeding: asyncio.Task[None]) -> None:
-        prepared = {slot for slot in self._slots if slot.is_started}
-        while any(slot.is_open for slot in self._slots):
-            self._changed.clear()
-            self._drop_lost()
-            group = [slot for slot in self._slots if slot.is_ready]
-            if not group:
-                await self._wait_for_audio(feeding)
-                continue
-            await self._dispatch(group)
-            for slot in set(group) - prepared:
-                slot.give_up_audio()
-
-    async def _wait_for_audio(self, feeding: asyncio.Task[None]) -> None:
-        if feeding.done():
-            feeding.result()
-        if any(slot.is_open for slot in self._slots):
-            await _first_of(self._changed.wait(), asyncio.shield(feeding))
-
-    def _drop_lost(self) -> None:
+        began_s = perf_counter()
+        waited_s = began_s - self._asked_s
+        metrics.STAGE_SECONDS.labels("gpu_wait").observe(waited_s)
+        self._report(Phase.GPU_WAIT, self._asked_s, self._slots)
         for slot in self._slots:
-            if slot.is_open and not slot.held.holds:
-                self._tools.keeper.lose(slot.held)
-                slot.close()
-
-    async def _feed(self) -> None:
-        """Decode, in order and within the section's budget, what was not prepared."""
-        while waiting := [slot for slot in self._slots if slot.is_open and not slot.is_started]:
-            for slot in waiting:
-                self._decoder.begin_opening(slot)
-            for slot in waiting:
-                await self._feed_slot(slot)
-            await _settled(self._slots)
-
-    async def _feed_slot(self, slot: Slot) -> None:
-        opened = await self._decoder.opened(slot)
-        if opened is None or slot.seconds is None or not slot.is_open:
-            return
-        hold = await self._tools.section_budget.acquire(slot.seconds)
-        self._decoder.start(slot, opened, hold)
-
-    async def _dispatch(self, group: Sequence[Slot]) -> None:
-        """Hand one group to the GPU thread. Where it fails as a whole, each unit is tried alone."""
-        units = [PreparedUnit(slot.unit, slot.preparation.audio) for slot in group if slot.preparation]
+            slot.timings["gpu_wait"] = waited_s
         try:
-            outcomes = await self._on_gpu(units)
-        except QuarantineError:
-            raise
-        except Exception as error:
-            log.error("a group failed", units=len(group), error=type(error).__name__, at=_place(error))
-            if len(group) > 1:
-                for slot in group:
-                    await self._dispatch([slot])
-                return
-            outcomes = [UnitFailed(Reason.SPEECH_FAILED, f"{type(error).__name__} at {_place(error)}")]
-        for slot, prepared, outcome in zip(group, units, outcomes, strict=True):
-            slot.outcome = outcome
-            slot.info = prepared.audio.info
-
-    async def _on_gpu(self, units: Sequence[PreparedUnit]) -> Sequence[Transcript | UnitError]:
-        started = perf_counter()
-        audio_s = sum(one.audio.duration_s for one in units)
-        self._tools.health.group_begins(audio_s)
-        try:
-            return await self._tools.gpu.run(partial(self._tools.process, units))
+            await GpuSection(self._slots, self._tools.section, self._decoder, self._on_group).run()
         finally:
-            self._tools.health.group_ends()
-            metrics.GPU_BUSY_SECONDS.inc(perf_counter() - started)
-            self._tools.on_span(Span(self._lane, Phase.GROUP, started, perf_counter(), len(units), audio_s))
+            metrics.STAGE_SECONDS.labels("worker_flight").observe(perf_counter() - began_s)
+            self._report(Phase.GPU_SECTION, began_s, [slot for slot in self._slots if slot.outcome is not None])
+
+    # --- after the GPU ---
 
     async def _refund_unfinished(self) -> None:
         """Give back, uncharged, what a drain kept from the GPU."""
@@ -265,36 +148,22 @@ class FlightRun:
             slot.close()
         await self._tools.keeper.refund([slot.held.token for slot in unfinished], self._tools.stop.refund_reason)
 
+    async def _publish(self) -> None:
+        began_s = perf_counter()
+        published = await self._tools.publisher.publish(self._slots)
+        self._report(Phase.PUBLICATION, began_s, published)
 
-def _place(error: BaseException) -> str:
-    """Where an exception came from. Its own text is left out: it may hold what was said."""
-    return " ".join(f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-3:])
+    # --- what is told ---
 
+    def _report_preparation(self) -> None:
+        """Tell, once, how long preparation took."""
+        if not self._is_prepared:
+            self._is_prepared = True
+            self._report(Phase.PREPARATION, self._began_s, [slot for slot in self._slots if slot.preparation])
 
-async def _settled(slots: Sequence[Slot]) -> None:
-    """Wait until no decode is under way."""
-    if decoding := [slot.decoding for slot in slots if slot.decoding is not None]:
-        await asyncio.wait(decoding)
+    def _on_group(self, call: GroupCall) -> None:
+        self._tools.on_span(Span(self._lane, Phase.GROUP, call.began_s, call.ended_s, len(call.units), call.audio_s))
 
-
-async def _first_of(*waits: Awaitable[object]) -> None:
-    """Wait until one of several is done; the others are cancelled."""
-    tasks = [asyncio.ensure_future(one) for one in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-@contextlib.asynccontextmanager
-async def _background(work: Coroutine[None, None, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a coroutine beside the block and end it with the block, raising what it raised."""
-    task = asyncio.create_task(work)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.result()
+    def _report(self, phase: Phase, began_s: float, slots: Sequence[Slot]) -> None:
+        audio_s = sum(slot.audio_seconds for slot in slots)
+        self._tools.on_span(Span(self._lane, phase, began_s, perf_counter(), len(slots), audio_s))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -29,6 +29,7 @@ class HeldLease:
     lease: Lease
     valid_until: float
     lost: asyncio.Event = field(default_factory=asyncio.Event)
+    on_lost: Callable[[], None] = lambda: None
     settling: bool = False
 
     @property
@@ -119,9 +120,17 @@ class LeaseKeeper:
             if held is not None and not held.settling:
                 self.lose(held)
 
+    def check(self, held: HeldLease) -> bool:
+        """Whether a lease may still be relied upon; one that has lapsed is lost from now on."""
+        if not held.holds:
+            self.lose(held)
+            return False
+        return True
+
     def lose(self, held: HeldLease) -> None:
         """Mark one lease as gone."""
         if self._held.pop(held.token, None) is not None:
             held.lost.set()
+            held.on_lost()
             metrics.LEASES_LOST.inc()
             log.warning("lease lost", key=held.unit.key)

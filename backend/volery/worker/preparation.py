@@ -15,10 +15,14 @@ from volery.worker.budget import Hold
 
 @dataclass(eq=False)
 class Opened:
-    """A unit's file, opened and probed: `seconds` is the most that its audio should decode to."""
+    """A unit's file, opened and probed: `seconds` is the most that its audio should decode to.
+
+    `spent_s` is how long an IO thread was busy with it so far.
+    """
 
     file: SourceFile
     seconds: float
+    spent_s: float
 
 
 class OverClaim(Exception):
@@ -40,10 +44,11 @@ class AudioLoader:
             UnitRejected: the audio can never work.
             UnitFailed: it cannot be had just now.
         """
+        started = perf_counter()
         file = self._source.open(unit.audio_uri, self._max_bytes)
         try:
             claimed = probe_seconds(file.stream, unit.audio_uri)
-            return Opened(file, self._unit_seconds(unit, claimed))
+            return Opened(file, self._unit_seconds(unit, claimed), perf_counter() - started)
         except BaseException:
             file.close()
             raise
@@ -65,7 +70,8 @@ class AudioLoader:
             raise
         finally:
             opened.file.close()
-            metrics.STAGE_SECONDS.labels("fetch_decode").observe(perf_counter() - started)
+            opened.spent_s += perf_counter() - started
+            metrics.STAGE_SECONDS.labels("fetch_decode").observe(opened.spent_s)
         info = AudioInfo(
             uri=unit.audio_uri,
             sha256=digest,

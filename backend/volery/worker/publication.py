@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,8 +12,10 @@ import structlog
 from volery import metrics
 from volery.artifacts.store import ResultStore
 from volery.queue.store import JobStore, Publication
+from volery.results import UnitResult
 from volery.units import Reason, ResultClass, StoreError, Transcript, UnitError, UnitFailed, UnitRejected, UnitState
 from volery.worker.document import result_document
+from volery.worker.io_threads import IoThreads, Work
 from volery.worker.leases import LeaseKeeper
 from volery.worker.slots import Slot
 
@@ -46,7 +47,7 @@ class Publisher:
         store: JobStore,
         results: ResultStore,
         keeper: LeaseKeeper,
-        io: Executor,
+        io: IoThreads,
         switches: Callable[[], dict[str, str]],
         on_ended: OnEnded,
     ) -> None:
@@ -57,28 +58,23 @@ class Publisher:
         self._switches = switches
         self._on_ended = on_ended
 
-    async def publish(self, slots: Sequence[Slot]) -> None:
-        """Publish the slots that have an outcome and whose lease still holds."""
-        mine = [slot for slot in slots if slot.outcome is not None and self._still_holds(slot)]
+    async def publish(self, slots: Sequence[Slot]) -> Sequence[Slot]:
+        """Publish the slots that have an outcome and whose lease still holds; which they were."""
+        mine = [slot for slot in slots if slot.outcome is not None and self._keeper.check(slot.held)]
         transcribed = [slot for slot in mine if isinstance(slot.outcome, Transcript)]
         written = await asyncio.gather(*(self._write(slot) for slot in transcribed))
         await self._commit([one for one in written if one is not None])
         await asyncio.gather(*(self._end(slot) for slot in mine if isinstance(slot.outcome, UnitError)))
-
-    def _still_holds(self, slot: Slot) -> bool:
-        if not slot.held.holds:
-            self._keeper.lose(slot.held)
-            return False
-        return True
+        return mine
 
     async def _write(self, slot: Slot) -> tuple[Slot, Publication] | None:
         transcript, info = slot.outcome, slot.info
         if not isinstance(transcript, Transcript) or info is None:
             return None
-        result = result_document(slot.held.lease, info, transcript, slot.timings, self._switches())
-        write = partial(_timed_write, self._results, slot.held.token, result.to_json())
+        document = partial(result_document, slot.held.lease, info, transcript, slot.timings, self._switches())
+        write = partial(_timed_write, self._results, slot.held.token, document)
         try:
-            artifact = await asyncio.get_running_loop().run_in_executor(self._io, write)
+            artifact = await asyncio.wrap_future(self._io.submit(Work.PUBLISH, write))
         except UnitError as error:
             slot.outcome = error
             return None
@@ -92,7 +88,7 @@ class Publisher:
         """Commit results in one batch, trying again while the store is away and the leases hold."""
         for slot, _ in written:
             slot.held.settling = True
-        while held := [(slot, publication) for slot, publication in written if self._still_holds(slot)]:
+        while held := [(slot, publication) for slot, publication in written if self._keeper.check(slot.held)]:
             try:
                 committed = await self._store.complete([publication for _, publication in held])
             except StoreError as error:
@@ -124,7 +120,7 @@ class Publisher:
         if not isinstance(error, UnitError):
             return
         slot.held.settling = True
-        while self._still_holds(slot):
+        while self._keeper.check(slot.held):
             try:
                 state = await self._end_in_store(slot.held.token, error)
             except StoreError as trouble:
@@ -151,6 +147,7 @@ class Publisher:
         self._on_ended(ended)
 
 
-def _timed_write(results: ResultStore, token: str, document: bytes) -> str:
+def _timed_write(results: ResultStore, token: str, document: Callable[[], UnitResult]) -> str:
+    """Made here, on an IO thread: hours of words would keep the event loop, and with it the GPU, waiting."""
     with metrics.stage("publish"):
-        return results.write(token, document)
+        return results.write(token, document().to_json())

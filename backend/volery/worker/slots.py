@@ -1,40 +1,38 @@
-"""A flight's units on their way through a lane, and the decoding of their audio."""
+"""A flight's units on their way through a lane."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
-from time import perf_counter
 
-import structlog
-
-from volery.units import Audio, AudioInfo, Reason, Transcript, Unit, UnitError, UnitFailed
+from volery.units import Audio, AudioInfo, Transcript, Unit, UnitError
 from volery.worker.budget import Hold
-from volery.worker.leases import HeldLease
-from volery.worker.preparation import AudioLoader, Opened, OverClaim, Preparation
-
-log = structlog.get_logger(__name__)
+from volery.worker.leases import HeldLease, LeaseKeeper
+from volery.worker.preparation import Opened, Preparation
 
 
 @dataclass(eq=False)
 class Slot:
     """One unit of a flight: its lease, its audio while it has any, and how it ended.
 
-    `seconds` is the share of a budget that its audio needs, known once its file is opened.
+    `seconds` is what its audio needs of a budget, known once its file is open; `hold` is the
+    place in the line of a budget, then the share that its decoding has. `section_share` is what
+    audio that was prepared before the GPU section counts for inside it.
     """
 
     held: HeldLease
-    opening: asyncio.Task[Opened] | None = None
-    decoding: asyncio.Task[None] | None = None
-    preparation: Preparation | None = None
-    outcome: Transcript | UnitError | None = None
+    opening: Future[Opened] | None = None
+    opened: Opened | None = None
     seconds: float | None = None
+    hold: Hold | None = None
+    decoding: Future[Audio] | None = None
+    preparation: Preparation | None = None
+    section_share: Hold | None = None
+    outcome: Transcript | UnitError | None = None
     info: AudioInfo | None = None
     timings: dict[str, float] = field(default_factory=dict)
+    is_closed: bool = False
 
     @property
     def unit(self) -> Unit:
@@ -51,7 +49,7 @@ class Slot:
     @property
     def is_open(self) -> bool:
         """Whether the unit still waits for an outcome under a lease that holds."""
-        return self.outcome is None and not self.held.lost.is_set()
+        return self.outcome is None and not self.is_closed and not self.held.lost.is_set()
 
     @property
     def is_ready(self) -> bool:
@@ -68,113 +66,37 @@ class Slot:
         if self.preparation is not None:
             self.preparation.close()
             self.preparation = None
+        if self.section_share is not None:
+            self.section_share.close()
+
+    def leave_line(self) -> None:
+        """Give up a place in the line of a budget."""
+        if self.hold is not None and not self.hold.is_granted:
+            self.hold.close()
+            self.hold = None
 
     def close(self) -> None:
-        """Stop whatever goes on for this slot and return its audio."""
-        for task in (self.opening, self.decoding):
-            if task is not None:
-                task.cancel()
+        """Stop whatever goes on for this slot and return its audio; a second time does nothing.
+
+        The share of a decode that runs comes back once its thread is done: until then the memory is in use.
+        """
+        self.is_closed = True
         if self.opening is not None:
-            self.opening.add_done_callback(_close_file)
+            self.opening.cancel()
+        if self.opened is not None:
+            self.opened.file.close()  # a decode under way fails at its next read
+        if self.hold is not None and (self.decoding is None or self.decoding.cancel()):
+            self.hold.close()
         self.give_up_audio()
 
 
-class Decoder:
-    """Fetches and decodes slots on the IO threads. Whatever goes wrong ends the unit with a reason.
-
-    `on_change` is called whenever a slot became ready, ended, or must be decoded anew.
-    """
-
-    def __init__(self, loader: AudioLoader, io: Executor, on_change: Callable[[], None]) -> None:
-        self._loader = loader
-        self._io = io
-        self._on_change = on_change
-
-    def begin_opening(self, slot: Slot) -> asyncio.Task[Opened]:
-        """Open and probe a slot's file in the background, once."""
-        if slot.opening is None:
-            slot.opening = asyncio.create_task(self._open(slot))
-        return slot.opening
-
-    async def opened(self, slot: Slot) -> Opened | None:
-        """The slot's opened file; None where the unit ended in opening it, or was given up."""
-        opening = self.begin_opening(slot)
-        await asyncio.wait([opening])
-        if opening.cancelled():
-            return None
-        error = opening.exception()
-        if error is not None:
-            self._end(slot, error)
-            return None
-        if slot.seconds is None:
-            slot.seconds = opening.result().seconds
-        return opening.result()
-
-    def start(self, slot: Slot, opened: Opened, hold: Hold) -> None:
-        """Decode a slot under a hold, which passes to the preparation or is given back."""
-        slot.decoding = asyncio.create_task(self._decode(slot, opened, hold))
-
-    async def _open(self, slot: Slot) -> Opened:
-        future = self._io.submit(self._loader.open, slot.unit)
-        try:
-            return await asyncio.shield(asyncio.wrap_future(future))
-        except asyncio.CancelledError:
-            future.add_done_callback(_close_late)
-            raise
-
-    async def _decode(self, slot: Slot, opened: Opened, hold: Hold) -> None:
-        started = perf_counter()
-        future = self._io.submit(self._loader.load, slot.unit, opened, hold.seconds)
-        try:
-            audio = await asyncio.shield(asyncio.wrap_future(future))
-        except asyncio.CancelledError:
-            self._abandon(future, opened, hold)
-            raise
-        except OverClaim:
-            hold.close()
-            self._start_over(slot)
-        except Exception as error:
-            hold.close()
-            self._end(slot, error)
-        else:
-            slot.timings["fetch_decode"] = perf_counter() - started
-            slot.preparation = Preparation(audio, hold)
-            self._on_change()
-
-    def _abandon(self, future: Future[Audio], opened: Opened, hold: Hold) -> None:
-        """Let a decode under way fail at its next read; its memory counts until its thread is done."""
-        opened.file.close()
-        future.cancel()
-        loop = asyncio.get_running_loop()
-        future.add_done_callback(partial(_close_in_loop, loop, hold))
-
-    def _start_over(self, slot: Slot) -> None:
-        """The container claimed too little: the next decode sets aside the most that a unit may have."""
-        slot.opening = slot.decoding = None
-        slot.seconds = self._loader.max_seconds
-        self._on_change()
-
-    def _end(self, slot: Slot, error: BaseException) -> None:
-        if slot.outcome is None:
-            slot.outcome = error if isinstance(error, UnitError) else _unexpected(slot.unit, error)
-            self._on_change()
+def drop_lost(slots: Iterable[Slot], keeper: LeaseKeeper) -> None:
+    """Close the slots whose lease is gone."""
+    for slot in slots:
+        if not slot.is_closed and not keeper.check(slot.held):
+            slot.close()
 
 
-def _unexpected(unit: Unit, error: BaseException) -> UnitFailed:
-    log.error("unexpected failure of a fetch or decode", key=unit.key, exc_info=error)
-    return UnitFailed(Reason.AUDIO_UNAVAILABLE, f"{type(error).__name__}: {error}")
-
-
-def _close_file(opening: asyncio.Task[Opened]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().file.close()
-
-
-def _close_late(future: Future[Opened]) -> None:
-    if not future.cancelled() and future.exception() is None:
-        future.result().file.close()
-
-
-def _close_in_loop(loop: asyncio.AbstractEventLoop, hold: Hold, _: Future[Audio]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is gone, and the books with it
-        loop.call_soon_threadsafe(hold.close)
+def bare(error: UnitError) -> UnitError:
+    """The same error without its traceback, whose frames would keep the audio alive until publication."""
+    return type(error)(error.reason, error.message)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -21,6 +23,16 @@ class Stop:
         self.requested = asyncio.Event()
         self.at_once = asyncio.Event()
         self.quarantine: QuarantineError | None = None
+        self._listeners: set[Callable[[], None]] = set()
+
+    @contextmanager
+    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Call the listener if a stop is requested inside the block."""
+        self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            self._listeners.discard(listener)
 
     def drain(self) -> None:
         """Admit nothing more and finish what has the GPU; a second call gives everything back at once."""
@@ -29,7 +41,7 @@ class Stop:
             return
         log.info("draining")
         self._health.draining = True
-        self.requested.set()
+        self._request()
 
     def enter_quarantine(self, error: QuarantineError) -> None:
         """From here on nothing of this process may be believed: admit nothing, publish nothing."""
@@ -37,8 +49,13 @@ class Stop:
         metrics.QUARANTINE.labels(error.reason).set(1)
         self._health.quarantined = error.reason
         self.quarantine = self.quarantine or error
-        self.requested.set()
+        self._request()
         self.at_once.set()
+
+    def _request(self) -> None:
+        self.requested.set()
+        for listener in tuple(self._listeners):
+            listener()
 
     @property
     def refund_reason(self) -> RefundReason:

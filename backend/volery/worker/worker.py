@@ -8,7 +8,6 @@ import os
 import socket
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from time import monotonic, perf_counter
 
@@ -21,12 +20,14 @@ from volery.settings import AudioSettings, WorkerSettings
 from volery.units import QuarantineError, StoreError
 from volery.worker.admission import Admission
 from volery.worker.budget import DecodeBudget
-from volery.worker.flight import FlightRun, Process, Tools
-from volery.worker.gpu import GpuThread
+from volery.worker.flight import FlightRun, Tools
+from volery.worker.gpu import GpuLock, GpuThread
 from volery.worker.health import Health
+from volery.worker.io_threads import IoThreads
 from volery.worker.leases import LeaseKeeper
 from volery.worker.preparation import AudioLoader
 from volery.worker.publication import OnEnded, Publisher
+from volery.worker.section import Process, SectionTools
 from volery.worker.stop import Stop
 from volery.worker.timeline import OnSpan, Phase, Span
 
@@ -72,7 +73,7 @@ class Worker:
         self._store = store
         self.health = health or Health(stall_seconds=settings.health_stall_seconds)
         self.stop = stop or Stop(self.health)
-        self._io = ThreadPoolExecutor(settings.artifact_io_threads, thread_name_prefix="io")
+        self._io = IoThreads(settings.artifact_io_threads)
         self._keeper = LeaseKeeper(store, lease_seconds)
         self._lease_seconds = lease_seconds
         self._admission = Admission(
@@ -80,12 +81,9 @@ class Worker:
         )
         metrics.BUDGET_LIMIT.set(settings.decode_budget_seconds)
         self._tools = Tools(
-            process=process,
-            gpu=gpu,
-            gpu_lock=asyncio.Lock(),
-            health=self.health,
+            gpu_lock=GpuLock(),
+            section=SectionTools(process, gpu, self.health, DecodeBudget(settings.group_seconds), self._keeper),
             budget=DecodeBudget(settings.decode_budget_seconds, metrics.BUDGET_IN_USE.set),
-            section_budget=DecodeBudget(settings.group_seconds),
             loader=AudioLoader(source, audio, settings.group_seconds),
             io=self._io,
             keeper=self._keeper,
@@ -103,7 +101,7 @@ class Worker:
     @property
     def section_budget(self) -> DecodeBudget:
         """What the GPU section may hold decoded, as it runs."""
-        return self._tools.section_budget
+        return self._tools.section.budget
 
     @property
     def lanes(self) -> int:
@@ -118,7 +116,7 @@ class Worker:
     @property
     def io_threads(self) -> int:
         """Threads that fetch, decode and publish."""
-        return self._settings.artifact_io_threads
+        return self._io.threads
 
     @property
     def prepare_whole_flight(self) -> bool:
@@ -145,7 +143,7 @@ class Worker:
             await self._admission.settle()
             await self._keeper.refund(self._keeper.tokens, self.stop.refund_reason)
             await _cancel(upkeep)
-            self._io.shutdown(wait=False, cancel_futures=True)
+            self._io.close()
 
     async def _run_to_the_end(self, lanes: asyncio.Task[None]) -> Ending:
         stopping = asyncio.create_task(self.stop.requested.wait())

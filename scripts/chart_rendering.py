@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,12 @@ def render(values: Values | None = None) -> dict[str, str]:
     Raises:
         helm_python.HelmError: the values do not fit the schema, or a template refuses them.
     """
-    chosen = merged(least_values(), values or {})
-    chart = loaded()
+    return _rendered(json.dumps(merged(least_values(), values or {})))
+
+
+@cache
+def _rendered(values: str) -> dict[str, str]:
+    chart, chosen = loaded(), json.loads(values)
     chart.validate_schema(chosen)
     return chart.render(chosen, name=RELEASE, namespace=NAMESPACE)
 
@@ -52,7 +57,7 @@ def render(values: Values | None = None) -> dict[str, str]:
 def manifests(values: Values | None = None) -> list[Manifest]:
     """Every manifest."""
     texts = [text for name, text in sorted(render(values).items()) if name.endswith(".yaml")]
-    return [document for text in texts for document in yaml.safe_load_all(text) if document]
+    return [document for text in texts for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
 def of_kind(kind: str, values: Values | None = None) -> Manifest:

@@ -1,6 +1,7 @@
-"""Write what follows from the settings and the rendered chart: values, their schema, the pod's environment.
+"""Write what follows from the settings and the rendered chart: values, their schema, the pod's environment, switches.
 
-With --check nothing is written: what is stale is shown as a diff, and the exit code is 1.
+Fails where settings, config/ and the chart disagree. With --check nothing is written: what is stale is
+shown as a diff, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from pathlib import Path
 
 from chart_rendering import CHART, plain_environment
 from chart_settings import with_worker_schema, with_worker_values
+from flag_registry import disagreements, read_register, registry_page
 
 ROOT = Path(__file__).resolve().parent.parent
 VALUES = CHART / "values.yaml"
 SCHEMA = CHART / "values.schema.json"
 POD_ENVIRONMENT = ROOT / "backend" / "volery" / "bench" / "pod-environment.json"
+REGISTRY = ROOT / "docs" / "feature-flag-registry.md"
 
 
 def main() -> None:
@@ -34,6 +37,14 @@ def main() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(made, encoding="utf-8")
     sys.exit("stale: run scripts/generate_config.py" if stale else 0)
+
+
+def registry() -> str:
+    """The page of switches, where all that it is made from agrees."""
+    register = read_register()
+    if found := disagreements(register):
+        sys.exit("\n".join(found))
+    return registry_page(register)
 
 
 def _difference(path: Path, there: str, made: str) -> Iterator[str]:
@@ -57,6 +68,7 @@ FILES: dict[Path, Callable[[], str]] = {
     VALUES: lambda: with_worker_values(VALUES.read_text(encoding="utf-8")),
     SCHEMA: lambda: with_worker_schema(SCHEMA.read_text(encoding="utf-8")),
     POD_ENVIRONMENT: pod_environment,
+    REGISTRY: registry,
 }
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ SWITCH_STATE = Gauge(
 QUARANTINE = Gauge("batch_pipeline_quarantine", "1 once this process is quarantined.", ["reason"])
 READY_UNITS = Gauge("batch_pipeline_ready_units", "Units that could be leased now.")
 OLDEST_READY_SECONDS = Gauge("batch_pipeline_oldest_ready_seconds", "Age of the oldest unit that could be leased now.")
+UNITS_IN_STATE = Gauge("batch_pipeline_units_in_state", "Units in the job store, by state.", ["state"])
 
 
 @contextmanager

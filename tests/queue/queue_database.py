@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 from sqlalchemy import Executable, text, update
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from volery.queue import JobStore, open_store
 from volery.queue.dialects import now
@@ -18,9 +19,10 @@ from volery.units import Lease, Unit
 
 @dataclass(frozen=True)
 class Database:
-    """A database under its URL."""
+    """A database under its URL, reached through an engine where one is given."""
 
     url: str
+    engine: AsyncEngine | None = None
 
     def settings(self, **changed: Any) -> QueueSettings:
         """Settings for a store over it; units that fail do not wait unless a test says so."""
@@ -32,13 +34,14 @@ class Database:
 
     async def execute(self, statement: Executable | str) -> list[Any]:
         """Run a statement in a transaction of its own; its rows, where it has any."""
-        engine = create_engine(parse_url(self.url))
+        engine = self.engine or create_engine(parse_url(self.url))
         try:
             async with writing(engine).begin() as conn:
                 result = await conn.execute(text(statement) if isinstance(statement, str) else statement)
                 return list(result.all()) if result.returns_rows else []
         finally:
-            await engine.dispose()
+            if self.engine is None:
+                await engine.dispose()
 
     async def lapse(self, leases: list[Lease]) -> None:
         """Let the leases' time run out."""

@@ -11,7 +11,8 @@ from pydantic import SecretStr
 from queue_database import Database, unit
 
 from volery.queue import JobStore, open_store, upgrade
-from volery.queue.engine import parse_url, store_errors
+from volery.queue.engine import parse_url
+from volery.queue.errors import store_errors
 from volery.settings import QueueSettings
 from volery.units import StoreError
 

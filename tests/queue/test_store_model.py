@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
@@ -16,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queue_database import Database, unit
 
 from volery.queue import Publication
+from volery.queue.engine import create_engine, parse_url
 from volery.units import Lease, Reason, RefundReason, ResultClass, UnitState
 
 T = TypeVar("T")
@@ -48,15 +46,15 @@ class Modelled:
 class StoreMachine(RuleBasedStateMachine):
     """Everything workers and operators do, in any order."""
 
-    template: Path
+    url: str
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.folder = tempfile.TemporaryDirectory()
-        shutil.copy(self.template, Path(self.folder.name, "store.db"))
-        self.database = Database(f"sqlite:///{self.folder.name}/store.db")
+        self.database = Database(self.url, create_engine(parse_url(self.url)))
         self.store = self.run(self.database.open(max_attempts=MAX_ATTEMPTS))
+        for table in ("grants", "units"):
+            self.run(self.database.execute(f"DELETE FROM {table}"))
         self.units: dict[str, Modelled] = {}
         self.audio: dict[str, int] = {}
         self.granted: list[Lease] = []
@@ -66,8 +64,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.run(self.store.close())
+        assert self.database.engine is not None
+        self.run(self.database.engine.dispose())
         self.loop.close()
-        self.folder.cleanup()
 
     @rule(key=KEYS)
     def submit(self, key: str) -> None:
@@ -200,13 +199,8 @@ class StoreMachine(RuleBasedStateMachine):
         assert len({grant.token for grant in grants}) == len(grants) == len(self.granted)
 
 
-def test_the_store_behaves_as_its_model(database: Database, tmp_path: Path) -> None:
-    async def make_template() -> None:
-        store = await database.open()
-        await store.close()
-
-    asyncio.run(make_template())
-    StoreMachine.template = tmp_path / "store.db"
+def test_the_store_behaves_as_its_model(database: Database) -> None:
+    StoreMachine.url = database.url
     machine = StoreMachine.TestCase
     machine.settings = settings(
         max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)

@@ -7,22 +7,33 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from queue_database import Database, unit
+from queue_database import Database, keys_of, unit
 from queue_processes import open_fresh, processes
 from sqlalchemy import Connection
 
 from volery import queue
-from volery.queue import JobStore, upgrade
-from volery.queue.engine import create_engine, parse_url
+from volery.queue import JobStore, schema, upgrade
+from volery.queue.engine import create_engine, parse_url, writing
 from volery.queue.schema import SCHEMA_VERSION, VERSION_TABLE
 from volery.queue.tables import metadata
 from volery.units import StoreError
+
+if TYPE_CHECKING:
+    from volery.bench.chaos.server import ThrowawayServer
+
+
+A_READY_UNIT_OF_SCHEMA_1 = (
+    "INSERT INTO units (key, owner, priority, audio_uri, privacy_generation, state, rank, submitted_at, available_at,"
+    " attempts, suspicion, quarantines, alone)"
+    " VALUES ('old', 'default', 0, 'file:///old', 0, 'ready', 1, 0, 0, 0, 0, 0, false)"
+)
 
 
 async def stamp(database: Database, version: int) -> None:
@@ -34,10 +45,10 @@ def differences(conn: Connection) -> list[object]:
     return list(compare_metadata(context, metadata))
 
 
-def test_upgrade_makes_a_store_from_nothing_and_may_be_repeated(database: Database) -> None:
-    upgrade(database.url)
-    upgrade(database.url)
-    assert asyncio.run(database.execute("SELECT * FROM units")) == []
+def test_upgrade_makes_a_store_from_nothing_and_may_be_repeated(empty_database: Database) -> None:
+    upgrade(empty_database.url)
+    upgrade(empty_database.url)
+    assert asyncio.run(empty_database.execute("SELECT * FROM units")) == []
 
 
 def test_upgrade_keeps_what_the_store_holds(database: Database) -> None:
@@ -106,10 +117,42 @@ def test_upgrade_refuses_what_it_is_too_old_for(database: Database) -> None:
         upgrade(database.url)
 
 
-def test_processes_may_open_a_fresh_store_at_the_same_moment(database: Database) -> None:
+def test_processes_may_open_a_fresh_file_at_the_same_moment(sqlite: Database) -> None:
     with processes(4) as pool:
-        list(pool.map(open_fresh, [database.url] * 8, range(8)))
-    assert len(asyncio.run(database.execute("SELECT * FROM units"))) == 8
+        list(pool.map(open_fresh, [sqlite.url] * 8, range(8)))
+    assert len(asyncio.run(sqlite.execute("SELECT * FROM units"))) == 8
+
+
+def test_processes_may_upgrade_an_empty_database_at_the_same_moment(empty_database: Database) -> None:
+    with processes(2) as pool:
+        list(pool.map(upgrade, [empty_database.url] * 4))
+    assert asyncio.run(empty_database.execute("SELECT * FROM units")) == []
+
+
+async def test_a_server_s_database_is_never_set_up_unasked(server: ThrowawayServer) -> None:
+    with pytest.raises(StoreError, match=r"has no schema.*run `volery db upgrade`"):
+        await Database(server.url(server.create_database())).open()
+
+
+def test_a_store_of_the_schema_before_keeps_its_units_through_an_upgrade(empty_database: Database) -> None:
+    async def at_schema_1() -> None:
+        engine = create_engine(parse_url(empty_database.url))
+        async with writing(engine).begin() as conn:
+            await conn.run_sync(schema._migrate, "1")
+        await engine.dispose()
+
+    async def granted() -> list[str]:
+        store = await empty_database.open()
+        keys = keys_of(await store.pull("w", 8, 60))
+        await store.close()
+        return keys
+
+    if empty_database.url.startswith("sqlite"):
+        sqlite3.connect(empty_database.url.removeprefix("sqlite:///")).close()
+    asyncio.run(at_schema_1())
+    asyncio.run(empty_database.execute(A_READY_UNIT_OF_SCHEMA_1))
+    upgrade(empty_database.url)
+    assert asyncio.run(granted()) == ["old"]
 
 
 async def test_a_file_that_is_locked_while_it_turns_to_wal_is_asked_again(
@@ -129,7 +172,7 @@ async def test_a_file_that_is_locked_while_it_turns_to_wal_is_asked_again(
     other.close()
 
 
-def test_tasks_may_open_a_fresh_store_at_the_same_moment(database: Database) -> None:
+def test_tasks_may_open_a_store_at_the_same_moment(database: Database) -> None:
     async def run() -> None:
         for store in await asyncio.gather(*(database.open() for _ in range(8))):
             await store.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Double, Text, func, select
+from sqlalchemy import Double, Text, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
@@ -22,6 +22,13 @@ class fresh_token(FunctionElement[str]):
 
     inherit_cache = True
     type = Text()
+
+
+class elements(FunctionElement[str]):
+    """The elements of a JSON array, a row each: one parameter, however many there are."""
+
+    inherit_cache = True
+    name = "elements"
 
 
 @compiles(now, "sqlite")
@@ -43,6 +50,22 @@ def _token_sqlite(element: fresh_token, compiler: Any, **kw: Any) -> str:
 @compiles(fresh_token, "postgresql")
 def _token_postgresql(element: fresh_token, compiler: Any, **kw: Any) -> str:
     return "replace(CAST(gen_random_uuid() AS text), '-', '')"
+
+
+@compiles(elements, "sqlite")
+def _elements_sqlite(element: elements, compiler: Any, **kw: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **kw)})"
+
+
+@compiles(elements, "postgresql")
+def _elements_postgresql(element: elements, compiler: Any, **kw: Any) -> str:
+    return f"json_array_elements(CAST({compiler.process(element.clauses, **kw)} AS json))"
+
+
+async def take_time(conn: AsyncConnection) -> None:
+    """Let this transaction's statements run as long as they need: they touch any number of units."""
+    if conn.dialect.name == "postgresql":
+        await conn.execute(text("SET LOCAL statement_timeout = 0"))
 
 
 async def take_turns(conn: AsyncConnection, name: str) -> None:

@@ -1,37 +1,30 @@
-"""Reaching the database: its URL, its connections, and its errors in words a person can act on."""
+"""Reaching the database: its URL and its connections."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from volery.queue.errors import SETTING, describe, store_errors
 from volery.units import StoreError
 
-SETTING = "BATCH_PIPELINE_DATABASE_URL"
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _BUSY_SECONDS = 60.0  # how long one process waits while others write
 _WRITING = "volery_writing"
-_ADVICE = (
-    ("unable to open database file", "check that its folder exists and that this user may write there"),
-    ("file is not a database", "the file is something else: name another file"),
-    ("readonly", "the store must be writable: check its permissions and how its volume is mounted"),
-    ("disk i/o error", "check the disk; WAL needs a local file system, not a network share"),
-    ("malformed", "the file is damaged: restore it from a backup"),
-    ("disk is full", "make room on its volume"),
-    ("locked", "another process has held it for long: find what else has the file open"),
-    ("already exists", "it holds tables of something else: give Volery a database of its own"),
-    ("no such table", "its tables are missing: run `volery db upgrade`"),
-    ('relation "', "its tables are missing: run `volery db upgrade`"),
-)
-_OTHER_ADVICE = f"check {SETTING} and that the database runs"
+_CONNECT_SECONDS = 10.0
+_LIBPQ_NAMES = {"sslmode": "ssl"}  # as asyncpg has them
+_SERVER_SETTINGS = {
+    "application_name": "volery",
+    "jit": "off",  # compiling a pull takes longer than the pull
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",  # a stalled process must not keep its locks
+}
 
 
 def parse_url(text: str) -> URL:
@@ -52,13 +45,6 @@ def parse_url(text: str) -> URL:
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         raise StoreError(f"{SETTING} names no file: a store in memory cannot be shared between connections")
     return url.set(drivername=_DRIVERS[backend])
-
-
-def describe(url: URL) -> str:
-    """The store in a few words, without user, password or options."""
-    if url.get_backend_name() == "sqlite":
-        return f"the SQLite store {url.database}"
-    return f"the PostgreSQL store {url.database} at {url.host or 'its socket'}"
 
 
 def is_embedded(url: URL) -> bool:
@@ -94,7 +80,7 @@ def create_engine(url: URL) -> AsyncEngine:
     try:
         if is_embedded(url):
             return _sqlite_engine(url)
-        return create_async_engine(url, hide_parameters=True, pool_pre_ping=True)
+        return _postgresql_engine(url)
     except ImportError as error:
         raise StoreError(
             f"the driver for PostgreSQL is missing ({error.name}): pip install 'volery[postgres]'"
@@ -115,6 +101,14 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
     return engine
 
 
+def _postgresql_engine(url: URL) -> AsyncEngine:
+    # No ping before every transaction: `transactions.py` begins anew on a connection that turns out to be dead.
+    query = {_LIBPQ_NAMES.get(name, name): value for name, value in url.query.items()}
+    named = {name: str(query.pop(name)) for name in ("application_name",) if name in query}
+    arguments = {"server_settings": _SERVER_SETTINGS | named, "timeout": _CONNECT_SECONDS}
+    return create_async_engine(url.set(query=query), hide_parameters=True, connect_args=arguments)
+
+
 def _enforce_foreign_keys(connection: Any, entry: ConnectionPoolEntry) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA foreign_keys = ON")
@@ -126,23 +120,3 @@ def _begin(conn: Connection) -> None:
     # however long it may wait; one that begins as a writer waits its turn.
     mode = "IMMEDIATE" if conn.get_execution_options().get(_WRITING) else "DEFERRED"
     conn.exec_driver_sql(f"BEGIN {mode}")
-
-
-@contextmanager
-def store_errors(url: URL) -> Iterator[None]:
-    """Turn what drivers raise into `StoreError`s without passwords, statements or parameters."""
-    try:
-        yield
-    except DBAPIError as error:
-        raise StoreError(_in_words(url, error.orig or error)) from error
-    except (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
-        raise StoreError(_in_words(url, error)) from error
-
-
-def _in_words(url: URL, error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    said = lines[0] if lines else type(error).__name__
-    advice = next((advice for sign, advice in _ADVICE if sign in said.lower()), _OTHER_ADVICE)
-    for secret in filter(None, (url.password, url.query.get("password"))):
-        said = said.replace(str(secret), "***")
-    return f"{describe(url)} cannot be used: {said}; {advice}"

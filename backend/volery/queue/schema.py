@@ -14,11 +14,12 @@ import aiosqlite
 from sqlalchemy import URL, Connection, column, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from volery.queue.dialects import take_turns
-from volery.queue.engine import create_engine, describe, is_embedded, make_file, parse_url, store_errors, writing
+from volery.queue.dialects import take_time, take_turns
+from volery.queue.engine import create_engine, is_embedded, make_file, parse_url, writing
+from volery.queue.errors import describe, store_errors
 from volery.units import StoreError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The newest migration in `migrations/versions`; they are numbered from 1."""
 
 VERSION_TABLE = "volery_schema"
@@ -73,6 +74,7 @@ async def ensure(engine: AsyncEngine, url: URL) -> None:
         version = await conn.run_sync(_version)
     if version < SCHEMA_VERSION:
         async with writing(engine).begin() as conn:
+            await take_time(conn)
             await take_turns(conn, "upgrade")
             await conn.run_sync(_migrate)
     async with engine.connect() as conn:
@@ -108,7 +110,7 @@ async def _outside_transactions(conn: AsyncConnection, statement: str) -> None:
     await driver.execute_fetchall(statement)
 
 
-def _migrate(conn: Connection) -> None:
+def _migrate(conn: Connection, to: str = "head") -> None:
     # Alembic is imported where it is needed: opening an up-to-date store goes without.
     from alembic import command
     from alembic.config import Config
@@ -117,4 +119,4 @@ def _migrate(conn: Connection) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = conn
     config.attributes["version_table"] = VERSION_TABLE
-    command.upgrade(config, "head")
+    command.upgrade(config, to)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from sqlalchemy import URL, Executable, Row, RowMapping
@@ -11,10 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from volery.queue import schema, statements
 from volery.queue.dialects import take_turns
-from volery.queue.engine import create_engine, is_embedded, make_file, parse_url, store_errors, writing
+from volery.queue.engine import create_engine, is_embedded, make_file, parse_url
+from volery.queue.errors import store_errors
+from volery.queue.listening import Listener
 from volery.queue.rows import error_text, grant_in, grant_values, lease_in, record_in
 from volery.queue.store import Counts, Grant, JobStore, Publication, Submitted, UnitRecord
 from volery.queue.submission import chunks, end_grants, next_ranks, submit
+from volery.queue.transactions import Transactions
 from volery.settings import QueueSettings
 from volery.units import Lease, Reason, RefundReason, Unit, UnitState
 
@@ -53,7 +59,8 @@ class SqlJobStore:
 
     def __init__(self, engine: AsyncEngine, url: URL, settings: QueueSettings) -> None:
         self._engine = engine
-        self._writer = writing(engine)
+        self._transactions = Transactions(engine, url)
+        self._listener = None if is_embedded(url) else Listener(engine, url)
         self._url = url
         self._charging = {
             "max_attempts": settings.max_attempts,
@@ -61,109 +68,115 @@ class SqlJobStore:
             "retry_max": settings.retry_max_seconds,
         }
 
-    @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        with store_errors(self._url):
-            async with self._writer.begin() as conn:
-                yield conn
-
-    @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        with store_errors(self._url):
-            async with self._engine.connect() as conn:
-                yield conn
-
     async def check(self) -> None:
         """Raise `StoreError` unless the store can be reached and its schema is one this code runs on."""
-        async with self._reading() as conn:
-            await schema.check(conn, self._url)
+        await self._transactions.read(partial(schema.check, url=self._url))
 
     async def close(self) -> None:
         """Release connections."""
+        if self._listener is not None:
+            await self._listener.close()
         await self._engine.dispose()
 
     # Submission
 
     async def submit(self, units: Sequence[Unit], *, replace: bool = False) -> Submitted:
         """Add units, all or none, in one transaction."""
-        async with self._writing() as conn:
-            return await submit(conn, units, replace=replace)
+        return await self._transactions.write_many(partial(submit, units=units, replace=replace))
+
+    async def wait_for_work(self, seconds: float) -> None:
+        """Wait until something may have been submitted, at most so long."""
+        if self._listener is not None:
+            await self._listener.wait(seconds)
+        else:
+            await asyncio.sleep(seconds)
 
     # Leasing
 
     async def pull(self, worker: str, limit: int, lease_seconds: float) -> list[Lease]:
         """Grant up to `limit` units in one statement, whose rows come in no promised order."""
-        if limit < 1:
-            return []
         parameters = {
             "process": worker,
             "limit": limit,
             "suspects": max(1, limit // _SUSPECTS_SHARE),
             "lease_seconds": lease_seconds,
         }
-        async with self._writing() as conn:
+
+        async def grant(conn: AsyncConnection) -> Rows:
             await take_turns(conn, f"worker {worker}")
             rows = (await conn.execute(statements.PULL, parameters)).mappings().all()
             rows = sorted(rows, key=lambda row: (-row["priority"], row["rank"], row["id"]))
             if rows:
                 await conn.execute(statements.RECORD_GRANT, [grant_values(row) for row in rows])
-        return [lease_in(row) for row in rows]
+            return rows
+
+        return [lease_in(row) for row in await self._transactions.write(grant)] if limit > 0 else []
 
     async def renew(self, tokens: Sequence[str], lease_seconds: float) -> frozenset[str]:
         """Extend leases; the tokens that still hold."""
-        async with self._writing() as conn:
-            return await _held(conn, statements.RENEW, tokens, {"lease_seconds": lease_seconds})
+        parameters = {"lease_seconds": lease_seconds}
+        return await self._transactions.write(lambda conn: _held(conn, statements.RENEW, tokens, parameters))
 
     async def complete(self, publications: Sequence[Publication]) -> frozenset[str]:
         """Commit results in one transaction; the tokens whose commit held."""
-        done: frozenset[str] = frozenset()
-        async with self._writing() as conn:
-            for publication in publications:
-                values = {
-                    "artifact_name": publication.artifact,
-                    "class_": publication.result_class.value,
-                    "seconds": publication.duration_s,
-                }
-                done |= await _held(conn, statements.COMPLETE, [publication.token], values)
+        leases = json.dumps([asdict(publication) for publication in publications])
+
+        async def commit(conn: AsyncConnection) -> frozenset[str]:
+            done = frozenset((await conn.scalars(statements.COMPLETE, {"leases": leases})).all())
             await _end(conn, done, "done")
-        return done
+            return done
+
+        return await self._transactions.write(commit)
 
     async def reject(self, token: str, reason: Reason, error: str) -> bool:
         """End a unit whose audio can never work; False where the lease no longer held."""
-        values = {"why": reason.value, "message": error_text(error)}
-        async with self._writing() as conn:
-            held = await _held(conn, statements.REJECT, [token], values)
+        parameters = {"why": reason.value, "message": error_text(error)}
+
+        async def end(conn: AsyncConnection) -> frozenset[str]:
+            held = await _held(conn, statements.REJECT, [token], parameters)
             await _end(conn, held, "rejected")
-        return bool(held)
+            return held
+
+        return bool(await self._transactions.write(end))
 
     async def fail(self, token: str, reason: Reason, error: str) -> UnitState | None:
         """Charge one attempt; None where the lease no longer held."""
-        values = {"tokens": [token], "why": reason.value, "message": error_text(error), **self._charging}
-        async with self._writing() as conn:
-            row = (await conn.execute(statements.FAIL, values)).one_or_none()
+        parameters = {"why": reason.value, "message": error_text(error), **self._charging}
+
+        async def charge(conn: AsyncConnection) -> UnitState | None:
+            row = (await conn.execute(statements.FAIL, {"leases": _leases([token]), **parameters})).one_or_none()
             if row is None:
                 return None
             await _end(conn, frozenset([token]), "failed")
-        return UnitState(row.state)
+            return UnitState(row.state)
+
+        return await self._transactions.write(charge)
 
     async def refund(self, tokens: Sequence[str], reason: RefundReason) -> frozenset[str]:
         """Give leases back without charge; the tokens that still held."""
-        async with self._writing() as conn:
+
+        async def give_back(conn: AsyncConnection) -> frozenset[str]:
             if reason is RefundReason.QUARANTINE:
+                await _held(conn, statements.LOCK_HELD, tokens)  # in turn, for both statements together
                 held = await _held(conn, statements.REFUND_LATER_QUARANTINE, tokens, self._charging)
                 held |= await _held(conn, statements.REFUND_FIRST_QUARANTINE, tokens)
             else:
                 held = await _held(conn, statements.REFUND, tokens)
             await _end(conn, held, f"refund:{reason.value}")
-        return held
+            return held
+
+        return await self._transactions.write(give_back)
 
     async def reap(self) -> int:
         """End every lapsed lease and return its unit to the queue; how many there were."""
-        async with self._writing() as conn:
+
+        async def end(conn: AsyncConnection) -> int:
             lapsed = (await conn.scalars(statements.REAP_ALONE, self._charging)).all()
             lapsed = [*lapsed, *(await conn.scalars(statements.REAP_SHARED)).all()]
             await _end(conn, frozenset(lapsed), "expired")
-        return len(lapsed)
+            return len(lapsed)
+
+        return await self._transactions.write(end)
 
     # The operator's
 
@@ -172,32 +185,42 @@ class SqlJobStore:
         if not keys and not states:
             return 0
         finished = [state.value for state in states or UnitState if state.is_final]
-        async with self._writing() as conn:
+        wanted = {"states": finished}
+
+        async def again(conn: AsyncConnection) -> int:
             await take_turns(conn, "submission")
-            rows = await _selected(conn, statements.FINISHED, statements.FINISHED_NAMED, keys, {"states": finished})
+            rows = await _selected(conn, statements.FINISHED, statements.FINISHED_NUMBERED, keys, wanted)
             ranks = await next_ranks(conn, [(row.owner, row.priority) for row in rows])
             if rows:
                 numbered = [{"unit_id": row.id, "rank": rank} for row, rank in zip(rows, ranks, strict=True)]
                 await conn.execute(statements.REQUEUE_UNIT, numbered)
-        return len(rows)
+            return len(rows)
+
+        return await self._transactions.write_many(again)
 
     async def cancel(self, keys: Sequence[str] = (), *, all_unfinished: bool = False) -> int:
         """Cancel unfinished units and end their running leases; how many there were."""
         if not keys and not all_unfinished:
             return 0
         named = () if all_unfinished else keys
-        async with self._writing() as conn:
-            rows = await _selected(conn, statements.CANCEL_ALL, statements.CANCEL_NAMED, named, {})
+
+        async def end(conn: AsyncConnection) -> int:
+            rows = await _selected(conn, statements.CANCEL_ALL, statements.CANCEL_NUMBERED, named, {})
             await end_grants(conn, [row.id for row in rows], "cancelled")
-        return len(rows)
+            return len(rows)
+
+        return await self._transactions.write_many(end)
 
     # Reading
 
     async def counts(self) -> Counts:
         """Units by state and the age of the oldest available one."""
-        async with self._reading() as conn:
+
+        async def count(conn: AsyncConnection) -> tuple[Sequence[Any], Any]:
             states = (await conn.execute(statements.COUNT_BY_STATE)).all()
-            available = (await conn.execute(statements.COUNT_AVAILABLE)).one()
+            return states, (await conn.execute(statements.COUNT_AVAILABLE)).one()
+
+        states, available = await self._transactions.read(count)
         by_state = {UnitState(row.state): row.units for row in states}
         return Counts(
             by_state=by_state,
@@ -208,9 +231,13 @@ class SqlJobStore:
 
     async def get(self, key: str) -> UnitRecord | None:
         """One unit."""
-        async with self._reading() as conn:
-            row = (await conn.execute(statements.RECORD, {"key": key})).mappings().one_or_none()
-        return record_in(row) if row else None
+        rows = await self._rows(statements.RECORD, {"key": key})
+        return record_in(rows[0]) if rows else None
+
+    async def latest(self, states: Sequence[UnitState], limit: int) -> list[UnitRecord]:
+        """The units that came to one of these ends last, the latest first."""
+        wanted = {"states": [state.value for state in states], "limit": limit}
+        return [record_in(row) for row in await self._rows(statements.RECORDS_LATEST, wanted)]
 
     async def records(self, *, states: Sequence[UnitState] = (), keys: Sequence[str] = ()) -> AsyncIterator[UnitRecord]:
         """Units in order of submission, streamed in pages."""
@@ -221,49 +248,65 @@ class SqlJobStore:
     async def _pages(self) -> AsyncIterator[Rows]:
         # Page by page: a consumer that takes its time must not keep a transaction open.
         after = 0
-        while page := await self._page(statements.RECORDS_AFTER, {"after": after}):
+        while page := await self._rows(statements.RECORDS_AFTER, {"after": after}):
             yield page
             after = page[-1]["id"]
 
     async def _chosen_pages(self, states: Sequence[UnitState], keys: Sequence[str]) -> AsyncIterator[Rows]:
         # Their numbers first: no index gives units of several states, or keys, in order of submission.
         wanted = {"states": [state.value for state in states or UnitState]}
-        async with self._reading() as conn:
-            rows = await _selected(conn, statements.CHOSEN, statements.CHOSEN_NAMED, keys, wanted)
-        for ids in chunks(sorted(row.id for row in rows)):
-            page = await self._page(statements.RECORDS_NUMBERED, {"ids": ids})
+        rows = await self._transactions.read(
+            lambda conn: _selected(conn, statements.CHOSEN, statements.CHOSEN_NUMBERED, keys, wanted)
+        )
+        for ids in chunks([row.id for row in rows]):
+            page = await self._rows(statements.RECORDS_NUMBERED, {"ids": ids})
             yield [row for row in page if row["state"] in wanted["states"]]
-
-    async def _page(self, statement: Executable, parameters: dict[str, Any]) -> Rows:
-        async with self._reading() as conn:
-            return (await conn.execute(statement, parameters)).mappings().all()
 
     async def grants(self, key: str | None = None) -> list[Grant]:
         """Grants in order, of one unit or of all."""
         statement = statements.GRANTS if key is None else statements.GRANTS_OF_UNIT
-        async with self._reading() as conn:
-            rows = await conn.execute(statement, {} if key is None else {"key": key})
-            return [grant_in(row) for row in rows.mappings()]
+        return [grant_in(row) for row in await self._rows(statement, {} if key is None else {"key": key})]
+
+    async def _rows(self, statement: Executable, parameters: dict[str, Any]) -> Rows:
+        async def select(conn: AsyncConnection) -> Rows:
+            return (await conn.execute(statement, parameters)).mappings().all()
+
+        return await self._transactions.read(select)
+
+
+def _leases(tokens: Sequence[str]) -> str:
+    """The parameter `leases` of a holder's statement."""
+    return json.dumps([{"token": token} for token in tokens])
 
 
 async def _held(
     conn: AsyncConnection, statement: Executable, tokens: Sequence[str], parameters: dict[str, Any] | None = None
 ) -> frozenset[str]:
     """Run a holder's statement; the tokens whose leases held."""
-    return frozenset((await conn.scalars(statement, {"tokens": tokens, **(parameters or {})})).all())
+    return frozenset((await conn.scalars(statement, {"leases": _leases(tokens), **(parameters or {})})).all())
 
 
 async def _end(conn: AsyncConnection, tokens: frozenset[str], ended_as: str) -> None:
     if tokens:
-        await conn.execute(statements.END_GRANTS, {"tokens": list(tokens), "ending": ended_as})
+        await conn.execute(statements.END_GRANTS, {"leases": _leases(sorted(tokens)), "ending": ended_as})
 
 
 async def _selected(
-    conn: AsyncConnection, every: Executable, named: Executable, keys: Sequence[str], parameters: dict[str, Any]
+    conn: AsyncConnection, every: Executable, numbered: Executable, keys: Sequence[str], parameters: dict[str, Any]
 ) -> list[Row[Any]]:
-    """Rows of a statement about all units, or of its sibling about those named."""
+    """Rows of a statement about all units, or of its sibling about numbered ones, in order of submission."""
     if not keys:
-        return list((await conn.execute(every, parameters)).all())
-    named_once = list(dict.fromkeys(keys))
-    rows = [await conn.execute(named, {"keys": chunk, **parameters}) for chunk in chunks(named_once)]
-    return [row for result in rows for row in result.all()]
+        rows = (await conn.execute(every, parameters)).all()
+    else:
+        rows = []
+        for ids in chunks(await _numbers(conn, list(dict.fromkeys(keys)))):
+            rows += (await conn.execute(numbered, {"ids": ids, **parameters})).all()
+    return sorted(rows, key=lambda row: row.id)
+
+
+async def _numbers(conn: AsyncConnection, keys: Sequence[str]) -> list[int]:
+    """The ids of named units in their order, in which everybody locks them."""
+    found: list[int] = []
+    for chunk in chunks(keys):
+        found += (await conn.scalars(statements.NUMBERS, {"keys": chunk})).all()
+    return sorted(found)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    JSON,
+    BigInteger,
     Double,
     Integer,
     Text,
     and_,
     bindparam,
     case,
+    cast,
+    column,
     exists,
     func,
     insert,
@@ -21,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from volery.queue.dialects import fresh_token, now
+from volery.queue.dialects import elements, fresh_token, now
 from volery.queue.tables import grants, units
 from volery.units import Reason, UnitState
 
@@ -39,10 +43,20 @@ _FINAL = [state.value for state in UnitState if state.is_final]
 _UNFINISHED = [state.value for state in UnitState if not state.is_final]
 QUEUE_ORDER = (units.c.priority.desc(), units.c.rank, units.c.id)
 
-_TOKENS = bindparam("tokens", expanding=True, type_=Text)
 _KEYS = bindparam("keys", expanding=True, type_=Text)
 _STATES = bindparam("states", expanding=True, type_=Text)
-_IDS = bindparam("ids", expanding=True, type_=Integer)
+_IDS = bindparam("ids", expanding=True, type_=BigInteger)
+
+# The leases that a statement is about: a JSON array of objects, so that any number of them is one parameter.
+_LEASES = elements(bindparam("leases", type_=Text)).table_valued(column("value", JSON), name="given")
+
+
+def _said_of_lease(name: str) -> Any:
+    """A string that the parameter `leases` holds for each lease."""
+    return _LEASES.c.value.op("->>")(literal_column(f"'{name}'")).label(name)
+
+
+_TOKENS = select(_said_of_lease("token"))
 _HOLDS = and_(units.c.token.in_(_TOKENS), _UNEXPIRED)
 
 _CLEAN_RECORD: dict[str, Any] = {
@@ -63,6 +77,12 @@ _CLEAN_RECORD: dict[str, Any] = {
     "finished_at": null(),
 }
 """What a unit starts with, whether it is new, replaced or requeued."""
+
+
+def _in_turn(condition: Any, *, skip_locked: bool = False) -> Any:
+    """Units under a condition, locked in order of their ids: two statements never wait for each other."""
+    locked = select(units.c.id).where(condition).order_by(units.c.id).with_for_update(skip_locked=skip_locked)
+    return units.c.id.in_(select(locked.cte("locked").c.id))
 
 
 def _charged(reason: Any, error: Any) -> dict[str, Any]:
@@ -163,31 +183,40 @@ END_GRANTS_OF_UNITS = (
 
 def _by_holder(**values: Any) -> Any:
     """A statement of lease holders: it changes the units whose leases hold, and names those leases."""
-    return update(units).where(_HOLDS).values(**values).returning(units.c.token)
+    return update(units).where(_in_turn(_HOLDS), _HOLDS).values(**values).returning(units.c.token)
 
 
+LOCK_HELD = select(units.c.token).where(_HOLDS).order_by(units.c.id).with_for_update()
 RENEW = _by_holder(expires_at=now() + bindparam("lease_seconds", type_=Double))
-COMPLETE = _by_holder(
-    state=UnitState.DONE.value,
-    finished_at=now(),
-    reason=null(),
-    error=null(),
-    artifact=bindparam("artifact_name", type_=Text),
-    result_class=bindparam("class_", type_=Text),
-    duration_s=bindparam("seconds", type_=Double),
-)
+
+
+def _complete() -> Any:
+    """Commit results. The parameter `leases` holds token, artifact, result_class and duration_s of each."""
+    names = ("token", "artifact", "result_class", "duration_s")
+    results = select(*(_said_of_lease(name) for name in names)).cte("results")
+
+    def result(name: str) -> Any:
+        return select(results.c[name]).where(results.c.token == units.c.token).scalar_subquery()
+
+    return _by_holder(
+        state=UnitState.DONE.value,
+        finished_at=now(),
+        reason=null(),
+        error=null(),
+        artifact=result("artifact"),
+        result_class=result("result_class"),
+        duration_s=cast(result("duration_s"), Double),
+    )
+
+
+COMPLETE = _complete()
 REJECT = _by_holder(
     state=UnitState.REJECTED.value,
     finished_at=now(),
     reason=bindparam("why", type_=Text),
     error=bindparam("message", type_=Text),
 )
-FAIL = (
-    update(units)
-    .where(_HOLDS)
-    .values(**_charged(bindparam("why", type_=Text), bindparam("message", type_=Text)))
-    .returning(units.c.token, units.c.state)
-)
+FAIL = _by_holder(**_charged(bindparam("why", type_=Text), bindparam("message", type_=Text))).returning(units.c.state)
 REFUND = _by_holder(state=UnitState.READY.value)
 _NEVER_QUARANTINED = units.c.quarantines == 0
 REFUND_FIRST_QUARANTINE = _by_holder(state=UnitState.READY.value, quarantines=1).where(_NEVER_QUARANTINED)
@@ -201,7 +230,7 @@ REFUND_LATER_QUARANTINE = _by_holder(
 
 REAP_ALONE = (
     update(units)
-    .where(_LAPSED, units.c.alone)
+    .where(_in_turn(and_(_LAPSED, units.c.alone), skip_locked=True))
     .values(
         **_charged(
             Reason.LEASE_EXPIRED.value,
@@ -212,7 +241,7 @@ REAP_ALONE = (
 )
 REAP_SHARED = (
     update(units)
-    .where(_LAPSED, ~units.c.alone)
+    .where(_in_turn(and_(_LAPSED, ~units.c.alone), skip_locked=True))
     .values(
         state=UnitState.READY.value,
         suspicion=case((units.c.suspicion < MOST_SUSPECT, units.c.suspicion + 1), else_=MOST_SUSPECT),
@@ -222,17 +251,11 @@ REAP_SHARED = (
 
 # The operator's statements
 
-CANCEL_NAMED = (
-    update(units)
-    .where(units.c.key.in_(_KEYS), units.c.state.in_(_UNFINISHED))
-    .values(state=UnitState.CANCELLED.value, finished_at=now())
-    .returning(units.c.id)
-)
-CANCEL_ALL = (
-    update(units)
-    .where(units.c.state.in_(_UNFINISHED))
-    .values(state=UnitState.CANCELLED.value, finished_at=now())
-    .returning(units.c.id)
+_CANCELLED = {"state": UnitState.CANCELLED.value, "finished_at": now()}
+_IS_UNFINISHED = units.c.state.in_(_UNFINISHED)
+CANCEL_ALL = update(units).where(_in_turn(_IS_UNFINISHED)).values(**_CANCELLED).returning(units.c.id)
+CANCEL_NUMBERED = (
+    update(units).where(_in_turn(and_(_IS_UNFINISHED, units.c.id.in_(_IDS)))).values(**_CANCELLED).returning(units.c.id)
 )
 FINISHED = (
     select(units.c.id, units.c.owner, units.c.priority)
@@ -240,7 +263,7 @@ FINISHED = (
     .order_by(units.c.id)
     .with_for_update()
 )
-FINISHED_NAMED = FINISHED.where(units.c.key.in_(_KEYS))
+FINISHED_NUMBERED = FINISHED.where(units.c.id.in_(_IDS))
 REQUEUE_UNIT = update(units).where(units.c.id == bindparam("unit_id")).values(**_CLEAN_RECORD)
 
 # Reading
@@ -253,10 +276,17 @@ COUNT_AVAILABLE = select(func.count().label("units"), (now() - func.min(units.c.
 _PAGE = 500
 _RECORDS = select(units).order_by(units.c.id)
 RECORD = select(units).where(units.c.key == bindparam("key", type_=Text))
-RECORDS_AFTER = _RECORDS.where(units.c.id > bindparam("after", type_=Integer)).limit(_PAGE)
+RECORDS_AFTER = _RECORDS.where(units.c.id > bindparam("after", type_=BigInteger)).limit(_PAGE)
 RECORDS_NUMBERED = _RECORDS.where(units.c.id.in_(_IDS))
 CHOSEN = select(units.c.id).where(units.c.state.in_(_STATES))
-CHOSEN_NAMED = CHOSEN.where(units.c.key.in_(_KEYS))
+CHOSEN_NUMBERED = CHOSEN.where(units.c.id.in_(_IDS))
+NUMBERS = select(units.c.id).where(units.c.key.in_(_KEYS))
+RECORDS_LATEST = (
+    select(units)
+    .where(units.c.state.in_(_STATES))
+    .order_by(units.c.finished_at.desc(), units.c.id.desc())
+    .limit(bindparam("limit", type_=Integer))
+)
 
 GRANTS = select(grants, units.c.key).join(units).order_by(grants.c.id)
 GRANTS_OF_UNIT = GRANTS.where(units.c.key == bindparam("key", type_=Text))

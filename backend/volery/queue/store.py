@@ -89,6 +89,13 @@ class JobStore(Protocol):
         """
         ...
 
+    async def wait_for_work(self, seconds: float) -> None:
+        """Wait until something may have been submitted since the last wait, at most so long.
+
+        A store that cannot tell waits the whole time. Where it loses its connection it does too.
+        """
+        ...
+
     async def pull(self, worker: str, limit: int, lease_seconds: float) -> list[Lease]:
         """Grant up to `limit` units to a process, in one statement, in the queue's order.
 
@@ -143,6 +150,10 @@ class JobStore(Protocol):
 
     async def get(self, key: str) -> UnitRecord | None:
         """One unit."""
+        ...
+
+    async def latest(self, states: Sequence[UnitState], limit: int) -> list[UnitRecord]:
+        """The units that came to one of these ends last, at most `limit`, the latest first."""
         ...
 
     def records(self, *, states: Sequence[UnitState] = (), keys: Sequence[str] = ()) -> AsyncIterator[UnitRecord]:

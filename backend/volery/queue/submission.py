@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from volery.queue import statements
 from volery.queue.dialects import take_turns
+from volery.queue.listening import announce
 from volery.queue.rows import audio_in, audio_of, values_of
 from volery.queue.store import Submitted
 from volery.units import KeyConflictError, Unit
@@ -39,6 +40,8 @@ async def submit(conn: AsyncConnection, units: Sequence[Unit], *, replace: bool)
     new = [key for key in values if key not in known]
     await _add(conn, [values[key] for key in new])
     await _replace(conn, [{**values[key], "unit_id": known[key]["id"]} for key in changed])
+    if new or changed:
+        await announce(conn)
     return Submitted(new=len(new), replaced=len(changed), unchanged=len(units) - len(new) - len(changed))
 
 
@@ -72,7 +75,8 @@ async def _add(conn: AsyncConnection, rows: Sequence[Values]) -> None:
 
 async def _replace(conn: AsyncConnection, rows: Sequence[Values]) -> None:
     if rows:
-        await conn.execute(statements.REPLACE_UNIT, await _stamped(conn, rows))
+        stamped = await _stamped(conn, rows)
+        await conn.execute(statements.REPLACE_UNIT, sorted(stamped, key=lambda row: row["unit_id"]))
         await end_grants(conn, [row["unit_id"] for row in rows], "replaced")
 
 

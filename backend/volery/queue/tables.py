@@ -54,15 +54,16 @@ _LEASED = text("state = 'leased'")
 _LIVE = text("ended_at IS NULL")
 
 # A pull reads one range of this, in order. The last two columns let it pass over units that are
-# backing off, or whose suspicion is not the head's, without reading their rows. It also counts by state.
+# backing off, or whose suspicion is not the head's, without reading their rows.
 Index(
     "units_queue",
-    units.c.state,
     units.c.priority.desc(),
     units.c.rank,
     units.c.id,
     units.c.suspicion,
     units.c.available_at,
+    sqlite_where=_READY,
+    postgresql_where=_READY,
 )
 Index(
     "units_owner",
@@ -72,7 +73,10 @@ Index(
     sqlite_where=_READY,
     postgresql_where=_READY,
 )
-Index("units_leased", units.c.worker, units.c.expires_at, sqlite_where=_LEASED, postgresql_where=_LEASED)
+# Without the expiry: PostgreSQL renews a lease without touching any index.
+Index("units_leased", units.c.worker, sqlite_where=_LEASED, postgresql_where=_LEASED)
+# Counts by state, and the units that ended last or long ago.
+Index("units_state", units.c.state, units.c.finished_at)
 
 grants = Table(
     "grants",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from time import monotonic, perf_counter
+from typing import Any
 
 import structlog
 
@@ -69,7 +71,7 @@ class Admission:
                 except StoreError as error:
                     await self._back_off(error)
                     continue
-                await self._wait(self._settings.poll_seconds)
+                await self._wait_for_work()
         return None
 
     async def settle(self) -> None:
@@ -125,9 +127,17 @@ class Admission:
 
     async def _wait(self, seconds: float) -> None:
         """Wait, unless a flight's end or a drain comes first."""
-        waits = [asyncio.create_task(event.wait()) for event in (self._flight_ended, self._stop.requested)]
+        await self._first_of(asyncio.sleep(seconds))
+
+    async def _wait_for_work(self) -> None:
+        """Wait until the next poll, unless a submission, a flight's end or a drain comes first."""
+        await self._first_of(self._store.wait_for_work(self._settings.poll_seconds))
+
+    async def _first_of(self, wait: Coroutine[Any, Any, None]) -> None:
+        events = (self._flight_ended, self._stop.requested)
+        waits = [asyncio.create_task(one) for one in (wait, *(event.wait() for event in events))]
         try:
-            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
+            for one in waits:
+                one.cancel()

@@ -121,8 +121,22 @@ capabilities:
 {{- div (add $total $at_once -1) $at_once }}
 {{- end }}
 
+{{/* Seconds that a wave of a roll may take: to drain, and to start anew. */}}
+{{- define "volery-worker.waveSeconds" -}}
+{{- add (include "volery-worker.graceSeconds" .) .Values.probes.startupSeconds }}
+{{- end }}
+
 {{/* Seconds after which a changed switch is in force in every pod, at the latest. */}}
 {{- define "volery-worker.secondsToEffect" -}}
-{{- $wave := add (include "volery-worker.graceSeconds" .) .Values.probes.startupSeconds }}
-{{- mul (include "volery-worker.waves" .) $wave }}
+{{- mul (include "volery-worker.waves" .) (include "volery-worker.waveSeconds" .) }}
+{{- end }}
+
+{{/* Where an alert's page is: (list runbookUrl page). */}}
+{{- define "volery-worker.runbook" -}}
+{{- $page := printf "%s.md" (last .) }}
+{{- with first . -}}
+runbook_url: {{ . }}/{{ $page }}
+{{- else -}}
+runbook: docs/operating/alerts/{{ $page }}
+{{- end }}
 {{- end }}

@@ -11,10 +11,12 @@ import typer
 from typer.core import TyperGroup
 
 from volery import __version__
+from volery.cli.bench import bench
 from volery.cli.demo import demo
 from volery.cli.doctor import doctor
 from volery.cli.exits import ExitCode, exit_code_of, exit_now
 from volery.cli.flags import flags
+from volery.cli.gate import gate
 from volery.cli.operate import cancel, db, requeue
 from volery.cli.output import drop_output, say_error, write
 from volery.cli.results import results
@@ -62,8 +64,10 @@ app.command()(requeue)
 app.command()(cancel)
 app.add_typer(db, name="db")
 app.command()(flags)
+app.command()(gate)
 app.command()(doctor)
 app.command()(demo)
+app.command()(bench)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,1 @@
+"""The benchmark of whole workers, and what compares and breaks them."""

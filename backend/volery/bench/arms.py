@@ -1,0 +1,97 @@
+"""Arms: the configurations that a benchmark compares, as words on a command line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from volery.settings import PREFIX, SWITCHES, known_names
+
+SHORT_NAMES = {"prepare": "prepare_flight", "reuse": "vad_segmentation_reuse", "graphs": "asr_cuda_graphs"}
+"""What arms call the switches."""
+
+_VARIABLES = {switch.name: switch.environment for switch in SWITCHES}
+
+PRIVATE = frozenset(f"{PREFIX}{name}" for name in ("DATABASE_URL", "ARTIFACTS_URL"))
+"""What every run has of its own and nobody can set."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A configuration by name; `environment` holds the variables that it sets, whatever else is set."""
+
+    name: str
+    environment: Mapping[str, str]
+
+    @property
+    def folder(self) -> str:
+        """A name for the folder of its results."""
+        return re.sub(r"[^A-Za-z0-9=+._-]", "_", self.name).lstrip(".")
+
+
+def parse_arms(text: str) -> tuple[Arm, ...]:
+    """The arms of a command line, separated by commas.
+
+    Raises:
+        ValueError: an arm makes no sense; the message names it and says what would.
+    """
+    arms = tuple(parse_arm(name.strip()) for name in text.split(",") if name.strip())
+    if not arms:
+        raise ValueError("no arm is named: try all-on,all-off")
+    if twice := _repeated(arm.folder for arm in arms):
+        raise ValueError(f"two arms are called {twice}, or nearly so: name each once")
+    return arms
+
+
+def parse_arm(name: str) -> Arm:
+    """One arm: words joined with `+`.
+
+    `all-on` and `all-off` set every switch, `prepare` (or `reuse`, `graphs`) turns one on and, as
+    the first of its kind, all others off; `no-prepare` turns one off and, as the first, all others
+    on. `NAME=VALUE` is any setting, with or without `BATCH_PIPELINE_`.
+
+    Raises:
+        ValueError: it makes no sense.
+    """
+    switches: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    for word in name.split("+"):
+        if "=" in word:
+            settings |= _assignment(name, word)
+        else:
+            switches |= _switches(name, word, first=not switches)
+    return Arm(name, {**switches, **settings})
+
+
+def _switches(arm: str, word: str, *, first: bool) -> dict[str, str]:
+    if word in ("all-on", "all-off"):
+        return dict.fromkeys(_VARIABLES.values(), _flag(word == "all-on"))
+    off = word.startswith("no-")
+    switch = SHORT_NAMES.get(word.removeprefix("no-"))
+    if switch is None:
+        raise ValueError(
+            f"arm {arm}: {word or 'an empty word'} is neither all-on, all-off, a switch ({', '.join(SHORT_NAMES)}), "
+            "no- and a switch, nor NAME=VALUE"
+        )
+    others = dict.fromkeys(_VARIABLES.values(), _flag(off)) if first else {}
+    return {**others, _VARIABLES[switch]: _flag(not off)}
+
+
+def _assignment(arm: str, word: str) -> dict[str, str]:
+    said, _, value = word.partition("=")
+    name = PREFIX + said.strip().upper().removeprefix(PREFIX)
+    if name in PRIVATE:
+        raise ValueError(f"arm {arm}: {name} cannot be set, every run has its own")
+    if name not in known_names():
+        raise ValueError(f"arm {arm}: {name} is no setting; `volery flags` lists them")
+    return {name: value}
+
+
+def _flag(on: bool) -> str:
+    return "true" if on else "false"
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, times in Counter(name.casefold() for name in names).items() if times > 1), None)

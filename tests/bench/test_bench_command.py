@@ -1,0 +1,74 @@
+"""`volery bench` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Cli
+
+from volery.bench import profiles
+from worker.stubs import write_wav
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.chdir(tmp_path)
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A profile that takes no time, among those that the package carries."""
+    from bench.stubs import QUICK
+
+    monkeypatch.setattr(profiles, "load_profile", lambda _: QUICK)
+    return "quick"
+
+
+def test_a_simulated_bench_leaves_receipt_tables_page_and_results(cli: Cli, quick: str, tmp_path: Path) -> None:
+    run = cli("bench", "--profile", quick, "--arms", "all-on,no-prepare", "--repeats", "2", "--out", "here")
+    assert run.exit_code == 0
+    assert "ratio to" in run.stdout
+    out = tmp_path / "here"
+    receipt = json.loads((out / "receipt.json").read_text())
+    assert [arm["name"] for arm in receipt["arms"]] == ["all-on", "no-prepare"]
+    assert set(receipt["arms"][0]["audio_hours_per_gpu_hour"]) == {"median", "least", "most", "runs"}
+    assert "all-on" in (out / "table.txt").read_text()
+    assert (out / "report.html").stat().st_size > 1_000_000
+    assert len(list((out / "results" / "no-prepare").glob("*.json"))) == 5
+
+
+def test_json_is_the_receipt(cli: Cli, quick: str, tmp_path: Path) -> None:
+    run = cli("bench", "--profile", quick, "--arms", "all-on", "--repeats", "1", "--lanes", "1", "--json")
+    printed = json.loads(run.stdout)
+    assert printed == json.loads((tmp_path / "bench-out" / "receipt.json").read_text())
+    assert printed["arms"][0]["ran"]["lanes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name either a MANIFEST or a --profile"),
+        (("--profile", "h100"), "choose one of l4"),
+        (("--profile", "l4", "--arms", "everything"), "arm everything: everything is neither"),
+        (("--profile", "l4", "--io", "fetch=soon"), "fetch=soon: write SECONDS"),
+        (("nowhere.jsonl",), "there is no file or folder nowhere.jsonl"),
+    ],
+)
+def test_what_makes_no_sense_is_said_and_nothing_runs(cli: Cli, arguments: tuple[str, ...], said: str) -> None:
+    run = cli("bench", *arguments)
+    assert run.exit_code == 2
+    assert said in run.stderr
+
+
+def test_both_a_manifest_and_a_profile_are_one_too_many(cli: Cli, tmp_path: Path) -> None:
+    write_wav(tmp_path / "a.wav", 0.1)
+    assert cli("bench", "a.wav", "--profile", "l4").exit_code == 2
+
+
+def test_a_setting_that_makes_no_sense_ends_with_its_arm_and_nothing_runs(cli: Cli) -> None:
+    run = cli("bench", "--profile", "l4", "--arms", "all-on,LANES=0")
+    assert run.exit_code == 3
+    assert "arm LANES=0: BATCH_PIPELINE_LANES" in run.stderr

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from nemo.collections.asr.models import ASRModel
 
 from pocket_parakeet import clips
-from pocket_parakeet.evaluation import Figures, Listener, decoded, evaluate
+from pocket_parakeet.evaluation import Figures, Listener, decoded, evaluate, joined
 from pocket_parakeet.noise import SAMPLE_RATE
 
 SHIPPED = Path(__file__).resolve().parents[2] / "backend" / "volery" / "models" / "pocket" / "pocket.nemo"
@@ -25,6 +27,19 @@ def figures(shared_data: Path) -> Figures:
     """Of every digit of every speaker, in two of the takes that no training saw."""
     data = shared_data / "fsdd"
     return evaluate(SHIPPED, clips.people(data, [0, 3], clips.speakers(data)), sequences=25, cases=None, seed=2)
+
+
+def test_every_take_and_sequence_is_heard_as_nemos_own_transcribe_hears_it(
+    listener: Listener, shared_data: Path
+) -> None:
+    data = shared_data / "fsdd"
+    takes = clips.people(data, [1], clips.speakers(data))
+    units = [take.samples * np.float32(0.08) for take in takes]
+    units += [sequence.samples for sequence in joined(takes, 12, np.random.default_rng(5))]
+
+    expected = ASRModel.restore_from(str(SHIPPED), map_location="cpu").transcribe(units, batch_size=1, verbose=False)
+
+    assert [listener.text(samples) for samples in units] == [one.text for one in expected]
 
 
 def test_few_words_of_a_sequence_are_wrong(figures: Figures) -> None:

@@ -145,6 +145,26 @@ def test_windows_of_any_length_and_number_are_taken(parakeet: ParakeetEngine, ta
     assert len(many) == 1000
 
 
+def test_a_short_window_is_heard_in_the_middle_of_a_second_of_silence(
+    parakeet: ParakeetEngine, talk: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, given = parakeet._forward, []
+
+    def watched(signal: torch.Tensor, lengths: torch.Tensor) -> Any:
+        given.append((signal, lengths))
+        return forward(signal, lengths)
+
+    monkeypatch.setattr(parakeet, "_forward", watched)
+    short = talk[SAMPLE_RATE : SAMPLE_RATE + 4000]
+    heard = parakeet.transcribe([window(short)])
+    ((signal, lengths),) = given
+    assert lengths.tolist() == [SAMPLE_RATE]
+    assert np.array_equal(signal[0, 6000:10000].numpy(), short)
+    assert not signal[0, :6000].any()
+    assert not signal[0, 10000:].any()
+    assert all(0.0 <= word.start_s <= word.end_s <= 0.25 for word in heard[0].words)
+
+
 def test_silence_gives_an_empty_hypothesis_where_the_model_is_quiet(parakeet: ParakeetEngine, quiet: Any) -> None:
     with quiet(parakeet):
         assert parakeet.transcribe([window(silence(2))]) == [Hypothesis(())]

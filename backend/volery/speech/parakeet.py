@@ -32,8 +32,13 @@ with quiet_import():
 SETTING = "BATCH_PIPELINE_ASR_MODEL"
 HUB_MODEL = "nvidia/parakeet-tdt-0.6b-v3"
 
-SHORTEST_S = 0.2
-"""Shorter windows are filled up to it with silence: features are normalised over frames, and one has no spread."""
+SHORTEST_S = 1.0
+"""Shorter windows are set in the middle of so much silence, as NeMo's `transcribe` does.
+
+A word without anything around it is heard worse, and features are normalised over frames, of which one has no spread.
+"""
+
+_SHORTEST = round(SHORTEST_S * SAMPLE_RATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,7 @@ class ParakeetEngine:
     @torch.inference_mode()
     def _batch(self, windows: Sequence[SpeechWindow], shape: BatchShape) -> list[Hypothesis]:
         self.options.precision.set_tf32()
+        self.options.precision.check(self.model)
         self.guard.check()
         decoded = self._forward(*_padded(windows, shape))
         if self._device.type != "cpu":
@@ -130,7 +136,7 @@ class ParakeetEngine:
         self.guard.check()
         self.options.precision.check(self.model)
         return [
-            Hypothesis(tidy(list(self._maker.words(heard)), window.duration_s))
+            Hypothesis(tidy(list(self._maker.words(heard, -_lead(window) / SAMPLE_RATE)), window.duration_s))
             for window, heard in zip(windows, decoded, strict=False)
         ]
 
@@ -151,13 +157,19 @@ class ParakeetEngine:
 def _padded(windows: Sequence[SpeechWindow], shape: BatchShape) -> tuple[torch.Tensor, torch.Tensor]:
     """Samples filled up with silence to the shape, and the length of each row; rows without a window are silent."""
     longest = max(len(window.samples) for window in windows)
-    width = max(round(shape.seconds * SAMPLE_RATE), longest, round(SHORTEST_S * SAMPLE_RATE))
+    width = max(round(shape.seconds * SAMPLE_RATE), longest, _SHORTEST)
     signal = np.zeros((shape.windows, width), dtype=np.float32)
     lengths = np.full(shape.windows, width, dtype=np.int64)
     for row, window in enumerate(windows):
-        signal[row, : len(window.samples)] = window.samples
-        lengths[row] = max(len(window.samples), round(SHORTEST_S * SAMPLE_RATE))
+        lead = _lead(window)
+        signal[row, lead : lead + len(window.samples)] = window.samples
+        lengths[row] = max(len(window.samples), _SHORTEST)
     return torch.from_numpy(signal), torch.from_numpy(lengths)
+
+
+def _lead(window: SpeechWindow) -> int:
+    """Samples of silence before a short window."""
+    return max(_SHORTEST - len(window.samples), 0) // 2
 
 
 def _offsets(cfg: DictConfig) -> WordOffsets:

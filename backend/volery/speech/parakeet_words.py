@@ -42,11 +42,14 @@ class WordMaker:
         self._frame_s = frame_s
         self._offsets = offsets
 
-    def words(self, heard: Any) -> Iterator[HypothesisWord]:
-        """A word lasts from its first token to the end of its last one; its confidence is the mean of its tokens'."""
+    def words(self, heard: Any, later_s: float = 0.0) -> Iterator[HypothesisWord]:
+        """The words, each `later_s` seconds after where the decoder put it.
+
+        A word lasts from its first token to the end of its last one; its confidence is the mean of its tokens'.
+        """
         for tokens in _by_word(list(self._tokens(heard))):
-            start_s = tokens[0].frame * self._frame_s + self._offsets.start_s
-            end_s = (tokens[-1].frame + max(tokens[-1].duration, 1)) * self._frame_s + self._offsets.end_s
+            start_s = tokens[0].frame * self._frame_s + self._offsets.start_s + later_s
+            end_s = (tokens[-1].frame + max(tokens[-1].duration, 1)) * self._frame_s + self._offsets.end_s + later_s
             confidence = sum(token.confidence for token in tokens) / len(tokens)
             for text in self._tokenizer.ids_to_text([token.id for token in tokens]).split():
                 yield HypothesisWord(text, start_s, end_s, confidence)

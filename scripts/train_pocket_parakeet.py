@@ -2,6 +2,7 @@
 
     python scripts/train_pocket_parakeet.py train --out build/pocket
     python scripts/train_pocket_parakeet.py evaluate build/pocket/pocket.nemo
+    python scripts/train_pocket_parakeet.py compare build/pocket/pocket.nemo
 
 Needs `volery[worker]`; `espeak-ng` too for synthetic voices, which are left out where it is absent.
 Training runs on one CPU core, prints its progress and can be taken up again with `--resume`. It
@@ -29,6 +30,7 @@ from pocket_parakeet.evaluation import Figures, evaluate
 from pocket_parakeet.network import build
 from pocket_parakeet.sequences import Composer
 from pocket_parakeet.training import Trainer
+from pocket_parakeet.whole_worker import compare
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 CHECKPOINT_STEPS = 250
@@ -114,6 +116,19 @@ def measure(
     takes = clips.people(data, clips.ALL_TAKES, {hold_out}) if hold_out else clips.people(data, clips.TEST_TAKES, known)
     figures = evaluate(model, takes, SEQUENCES, cases if cases.is_dir() else None, seed)
     typer.echo(json.dumps(asdict(figures), indent=2))
+
+
+@app.command("compare")
+def beside_nemo(
+    model: Annotated[Path, typer.Argument(help="A .nemo file.")],
+    data: Data = SHARED / "fsdd",
+    units: Annotated[int, typer.Option(min=1)] = SEQUENCES,
+    seed: int = 3,
+) -> None:
+    """Print what the whole worker hears in joined test takes, beside NeMo's own `transcribe`, as JSON."""
+    torch.set_num_threads(1)
+    takes = clips.people(data, clips.TEST_TAKES, _speakers(data, None))
+    typer.echo(json.dumps(asdict(compare(model.resolve(), takes, units, seed)), indent=2))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pocket_parakeet.clips import WORDS, Clip
 from pocket_parakeet.noise import COLOURS, SAMPLE_RATE, Samples, amplitude, coloured, rms
 
 _COUNTS = (0, *range(1, 13))
-_COUNT_ODDS = (0.14, 0.24, 0.13, 0.12, 0.09, 0.07, 0.06, 0.04, 0.03, 0.02, 0.02, 0.02, 0.02)
+_COUNT_ODDS = (0.12, 0.32, 0.12, 0.10, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.02, 0.02, 0.02)
 _NOISE_POOL_S = 40
 
 
@@ -70,7 +70,7 @@ class Composer:
 
     def _spoken(self, count: int) -> SpokenSequence:
         clips = [self._varied(clip) for clip in self._chosen(count)]
-        edges_s = (0.0, 0.0) if self._rng.random() < 0.25 else (self._edge_s(), self._edge_s())
+        edges_s = (0.0, 0.0) if self._rng.random() < 0.4 else (self._edge_s(), self._edge_s())
         sequence = join(clips, [edges_s[0], *self._gaps_s(count - 1), edges_s[1]])
         return SpokenSequence(self._recorded(sequence.samples), sequence.words)
 

@@ -185,9 +185,14 @@ def _command(command: Any, name: str, level: int) -> Iterator[str]:
 def metrics_page() -> str:
     """Every Prometheus series."""
     found = [one for one in vars(metrics).values() if isinstance(one, prometheus_client.metrics.MetricWrapperBase)]
-    rows = [_series(one) for one in found]
-    intro = "# Series\n\nA worker serves these at `/metrics` on its HTTP port. Labels are bounded.\n\n"
-    return _MADE + intro + _table(("series", "type", "labels", "what it counts"), *rows)
+    queue = {one.name for one in metrics.QUEUE.collect()}
+    header = ("series", "type", "labels", "what it counts")
+    return (
+        f"{_MADE}# Series\n\nLabels are bounded. A worker serves these at `/metrics` on its HTTP port:\n\n"
+        + _table(header, *(_series(one) for one in found if one.describe()[0].name not in queue))
+        + "\n`volery exporter` serves these, and no worker does:\n\n"
+        + _table(header, *(_series(one) for one in found if one.describe()[0].name in queue))
+    )
 
 
 def _series(metric: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Literal
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Stage = Literal["admission", "gpu_wait", "worker_flight", "fetch_decode", "publish", "vad", "diarize", "asr"]
 
@@ -32,9 +32,19 @@ SWITCH_STATE = Gauge(
     ["switch", "state"],
 )
 QUARANTINE = Gauge("batch_pipeline_quarantine", "1 once this process is quarantined.", ["reason"])
-READY_UNITS = Gauge("batch_pipeline_ready_units", "Units that could be leased now.")
-OLDEST_READY_SECONDS = Gauge("batch_pipeline_oldest_ready_seconds", "Age of the oldest unit that could be leased now.")
-UNITS_IN_STATE = Gauge("batch_pipeline_units_in_state", "Units in the job store, by state.", ["state"])
+QUEUE = CollectorRegistry()
+"""What the exporter serves, and no worker: a worker would report 0 of what it does not count."""
+
+READY_UNITS = Gauge("batch_pipeline_ready_units", "Units that could be leased now.", registry=QUEUE)
+OLDEST_READY_SECONDS = Gauge(
+    "batch_pipeline_oldest_ready_seconds", "Age of the oldest unit that could be leased now.", registry=QUEUE
+)
+UNITS_IN_STATE = Gauge("batch_pipeline_units_in_state", "Units in the job store, by state.", ["state"], registry=QUEUE)
+STORE_REACHABLE = Gauge(
+    "batch_pipeline_store_reachable",
+    "1 while the job store answers the exporter, else 0; what it last said of the queue is then NaN.",
+    registry=QUEUE,
+)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from volery.cli.bench import bench
 from volery.cli.demo import demo
 from volery.cli.doctor import doctor
 from volery.cli.exits import ExitCode, exit_code_of, exit_now
+from volery.cli.exporter import exporter
 from volery.cli.flags import flags
 from volery.cli.gate import gate
 from volery.cli.operate import cancel, db, requeue
@@ -63,6 +64,7 @@ app.command()(results)
 app.command()(requeue)
 app.command()(cancel)
 app.add_typer(db, name="db")
+app.command()(exporter)
 app.command()(flags)
 app.command()(gate)
 app.command()(doctor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from volery.units import ConfigurationError
 from volery.worker.health import Health
@@ -14,13 +14,13 @@ from volery.worker.health import Health
 class ProbeServer:
     """Answers `/metrics`, `/healthz` and `/readyz` until it is closed."""
 
-    def __init__(self, health: Health, host: str, port: int) -> None:
-        """Listen at once; port 0 picks a free one.
+    def __init__(self, health: Health, host: str, port: int, registry: CollectorRegistry = REGISTRY) -> None:
+        """Listen at once; port 0 picks a free one. `/metrics` serves the series of `registry`.
 
         Raises:
             ConfigurationError: the address cannot be had.
         """
-        handler = type("Handler", (_Handler,), {"health": health})
+        handler = type("Handler", (_Handler,), {"health": health, "registry": registry})
         try:
             self._server = ThreadingHTTPServer((host, port), handler)
         except (OSError, OverflowError) as error:
@@ -43,11 +43,12 @@ class ProbeServer:
 
 class _Handler(BaseHTTPRequestHandler):
     health: Health
+    registry: CollectorRegistry
 
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/metrics":
-                self._answer(200, generate_latest(), CONTENT_TYPE_LATEST)
+                self._answer(200, generate_latest(self.registry), CONTENT_TYPE_LATEST)
             case "/healthz":
                 self._verdict(self.health.unhealthy())
             case "/readyz":

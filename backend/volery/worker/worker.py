@@ -17,7 +17,7 @@ from volery import metrics
 from volery.artifacts.store import AudioSource, ResultStore
 from volery.queue.store import JobStore
 from volery.settings import AudioSettings, WorkerSettings
-from volery.units import QuarantineError, StoreError, UnitState
+from volery.units import QuarantineError, StoreError
 from volery.worker.admission import Admission
 from volery.worker.budget import DecodeBudget
 from volery.worker.flight import FlightRun, Tools
@@ -178,15 +178,10 @@ class Worker:
             asked_s = perf_counter()
 
     async def _maintain(self) -> None:
-        """Reap lapsed leases and report the queue's depth, for ever."""
+        """Reap lapsed leases, for ever."""
         while True:
             try:
                 await self._store.reap()
-                counts = await self._store.counts()
-                metrics.READY_UNITS.set(counts.available)
-                metrics.OLDEST_READY_SECONDS.set(counts.oldest_available_s or 0.0)
-                for state in UnitState:
-                    metrics.UNITS_IN_STATE.labels(state).set(counts.by_state.get(state, 0))
                 self.health.store_seen = monotonic()
             except StoreError as error:
                 log.warning("the store cannot be reached", error=str(error))

@@ -108,11 +108,20 @@ class QueueSettings(_Group):
 
 
 class ArtifactSettings(_Group):
-    """Where results go."""
+    """Where results go, and how Google Cloud Storage is reached for them and for audio."""
 
     artifacts_url: str = Field(
         default_factory=lambda: (data_folder() / "artifacts").as_uri(),
         description="Where results are written: file:///… or gs://bucket/prefix.",
+    )
+    gcs_key_file: Path | None = Field(
+        None, description="JSON key of a service account; unset: the machine's own credentials (workload identity)."
+    )
+    gcs_deadline_seconds: float = Field(
+        60.0,
+        gt=0,
+        description="How long a request to Google Cloud Storage may take, all its retries together. "
+        "Audio is fetched in requests of up to 8 MiB.",
     )
 
 

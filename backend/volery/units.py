@@ -268,6 +268,10 @@ class UnitFailed(UnitError):
     """This attempt at the unit failed; another may succeed."""
 
 
+class ArtifactsUnavailable(UnitFailed):
+    """A result cannot be written just now for reasons that are not the unit's: it must not be charged."""
+
+
 class QuarantineError(VoleryError):
     """This process may no longer be trusted: it must stop, refund and exit."""
 

@@ -8,15 +8,18 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from volery.artifacts.names import FOLDER, artifact_of, shown, token_of
+from volery.artifacts.store import Stored
 from volery.artifacts.uris import local_path
-from volery.units import Reason, StoreError, UnitError, UnitFailed, UnitRejected
+from volery.units import ArtifactsUnavailable, Reason, StoreError, UnitError, UnitFailed, UnitRejected
 
 _READ_BYTES = 1 << 20
-_TOKEN = re.compile(r"[0-9A-Za-z]{2,128}")
-_ARTIFACT = re.compile(r"results/([0-9A-Za-z]{2})/\1[0-9A-Za-z]*\.json")
+# What a write or a check that was killed leaves behind; see `_write_durably` and `LocalResults.check`.
+_LEFTOVER = re.compile(rf"(?:{FOLDER}[0-9A-Za-z]{{2}}/\.[0-9A-Za-z]+\.[0-9a-f]{{8}}|\.check-[0-9a-f]{{16}})\.tmp")
 
 # What an errno of opening a file says about a unit for good. Any other may pass: see `_unopened`.
 _REJECTIONS = {
@@ -109,7 +112,7 @@ class LocalFile:
     def _changed(self) -> UnitFailed:
         return UnitFailed(
             Reason.AUDIO_CHANGED,
-            f"{_shown(self._path)} changed while it was read; submit audio only once it is completely written",
+            f"{shown(self._path)} changed while it was read; submit audio only once it is completely written",
         )
 
 
@@ -121,25 +124,57 @@ class LocalResults:
 
     def write(self, token: str, document: bytes) -> str:
         """Write atomically and durably; see `ResultStore.write`."""
-        if not _TOKEN.fullmatch(token):
-            raise UnitFailed(Reason.PUBLISH_FAILED, "the lease token is not made of letters and digits alone")
-        artifact = f"results/{token[:2]}/{token}.json"
+        artifact = artifact_of(token)
         try:
             _write_durably(self._root / artifact, document)
         except OSError as error:
-            raise UnitFailed(
-                Reason.PUBLISH_FAILED, f"cannot write {artifact} under {self._root}: {error.strerror}"
-            ) from error
+            # Only a document that is too large is to blame itself; anything else would hit any other as well.
+            kind = UnitFailed if error.errno == errno.EFBIG else ArtifactsUnavailable
+            said = f"cannot write {artifact} under {self._root}: {error.strerror}"
+            raise kind(Reason.PUBLISH_FAILED, said) from error
         return artifact
 
     def read(self, artifact: str) -> bytes:
         """The document; see `ResultStore.read`."""
-        if not _ARTIFACT.fullmatch(artifact):
-            raise StoreError(f"{_shown(artifact)} is not the name of a result")
+        if token_of(artifact) is None:
+            raise StoreError(f"{shown(artifact)} is not the name of a result")
         try:
             return (self._root / artifact).read_bytes()
         except OSError as error:
             raise StoreError(f"cannot read {artifact} under {self._root}: {error.strerror}") from error
+
+    def stored(self) -> Iterator[Stored]:
+        """Results and leftovers, folder by folder; see `ResultStore.stored`."""
+        try:
+            folders = ["", *(f"{FOLDER}{one}/" for one in _names(self._root / FOLDER))]
+            for folder in folders:
+                for name in _names(self._root / folder):
+                    if (found := self._stored(f"{folder}{name}")) is not None:
+                        yield found
+        except OSError as error:
+            raise StoreError(f"results cannot be listed under {self._root}: {error.strerror}") from error
+
+    def remove(self, name: str) -> bool:
+        """Remove a file; see `ResultStore.remove`."""
+        if token_of(name) is None and not _LEFTOVER.fullmatch(name):
+            raise StoreError(f"{shown(name)} is not the name of a result")
+        try:
+            (self._root / name).unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StoreError(f"cannot remove {name} under {self._root}: {error.strerror}") from error
+        return True
+
+    def _stored(self, name: str) -> Stored | None:
+        token = token_of(name)
+        if token is None and not _LEFTOVER.fullmatch(name):
+            return None
+        try:
+            found = (self._root / name).lstat()
+        except FileNotFoundError:  # a write came to its end, or another process removed it
+            return None
+        return Stored(name, token, found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
 
     def check(self) -> None:
         """Write a file and remove it; see `ResultStore.check`."""
@@ -175,7 +210,7 @@ def _require_regular(path: str, found: os.stat_result) -> None:
     if stat.S_ISREG(found.st_mode):
         return
     kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe, a socket or a device"
-    raise UnitRejected(Reason.AUDIO_NOT_A_FILE, f"{_shown(path)} is {kind}, not a file")
+    raise UnitRejected(Reason.AUDIO_NOT_A_FILE, f"{shown(path)} is {kind}, not a file")
 
 
 def _version(descriptor: int) -> tuple[int, int]:
@@ -186,26 +221,28 @@ def _version(descriptor: int) -> tuple[int, int]:
 def _unopened(path: str, error: OSError) -> UnitError:
     if error.errno in _REJECTIONS:
         reason, why = _REJECTIONS[error.errno]
-        return UnitRejected(reason, f"{_shown(path)} cannot be opened: {why}")
+        return UnitRejected(reason, f"{shown(path)} cannot be opened: {why}")
     return _unread(path, error)
 
 
 def _unread(path: str, error: OSError) -> UnitFailed:
-    return UnitFailed(Reason.AUDIO_UNAVAILABLE, f"{_shown(path)} cannot be read just now: {error.strerror}")
+    return UnitFailed(Reason.AUDIO_UNAVAILABLE, f"{shown(path)} cannot be read just now: {error.strerror}")
 
 
 def _too_large(path: str, size: int, max_bytes: int) -> UnitRejected:
     return UnitRejected(
         Reason.AUDIO_TOO_LARGE,
-        f"{_shown(path)} holds {size} bytes or more, over the limit of {max_bytes}; "
+        f"{shown(path)} holds {size} bytes or more, over the limit of {max_bytes}; "
         "cut it, or raise BATCH_PIPELINE_AUDIO_MAX_BYTES",
     )
 
 
-def _shown(path: str) -> str:
-    """A path as an error may show it: printable, and not for pages."""
-    text = path.encode(errors="backslashreplace").decode()
-    return repr(text if len(text) <= 300 else f"{text[:300]}…")
+def _names(folder: Path) -> list[str]:
+    """The names in a folder, in order; none where there is no such folder."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _write_durably(target: Path, document: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 
@@ -48,14 +50,29 @@ class AudioSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Something that was written to a store of results, and still is there.
+
+    `token` is the lease token that a result is named after; null for what a write that broke off
+    left behind. `written_at` is in seconds since the epoch, by the clock of the store.
+    """
+
+    name: str
+    token: str | None
+    size: int
+    written_at: float
+
+
 class ResultStore(Protocol):
     """Keeps result documents under names derived from lease tokens, never from keys."""
 
     def write(self, token: str, document: bytes) -> str:
-        """Write atomically; the artifact's name, which `read` takes.
+        """Write atomically; the artifact's name, which `read` takes. Writing the same again is harmless.
 
         Raises:
-            UnitFailed: `publish_failed`.
+            ArtifactsUnavailable: nothing can be written just now, whatever the unit.
+            UnitFailed: this document cannot be written. The reason of both is `publish_failed`.
         """
         ...
 
@@ -67,6 +84,27 @@ class ResultStore(Protocol):
         """
         ...
 
+    def stored(self) -> Iterator[Stored]:
+        """All that is in the store and was written by it, as it is listed.
+
+        Raises:
+            StoreError: it cannot be listed.
+        """
+        ...
+
+    def remove(self, name: str) -> bool:
+        """Remove something that was listed, or a result by its name; False where it was gone already.
+
+        Raises:
+            StoreError: it cannot be removed.
+        """
+        ...
+
     def check(self) -> None:
-        """Raise `StoreError` unless results can be written."""
+        """Make sure that results can be written.
+
+        Raises:
+            ConfigurationError: this process lacks what it needs to reach the store.
+            StoreError: it cannot be written to.
+        """
         ...

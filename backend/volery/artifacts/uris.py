@@ -1,4 +1,4 @@
-"""How audio and results are addressed: `file://` URIs and plain absolute paths."""
+"""How audio and results are addressed: `file://` URIs, plain absolute paths and `gs://` URIs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import re
 from urllib.parse import unquote_to_bytes
 
-SUPPORTED = "file:///folder/name and absolute paths"
+SUPPORTED = "file:///folder/name, absolute paths and gs://bucket/name"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _LOCAL_HOSTS = ("", "localhost")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_LONGEST_OBJECT_BYTES = 1024
 
 
 def scheme(uri: str) -> str:
@@ -37,6 +39,31 @@ def local_path(uri: str) -> str:
     except UnicodeEncodeError as error:
         raise ValueError("it holds characters that no path can hold") from error
     return path
+
+
+def bucket_and_name(uri: str) -> tuple[str, str]:
+    """The bucket and the object's name behind a `gs://` URI; the name may be empty.
+
+    A name is taken as it stands: in `gs://` URIs nothing is percent-encoded, and `?` and `#`
+    belong to it.
+
+    Raises:
+        ValueError: there can be no such bucket or object; the message says why.
+    """
+    if scheme(uri) != "gs" or uri[2:5] != "://":
+        raise ValueError(f"only {SUPPORTED} are supported")
+    bucket, _, name = uri[5:].partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise ValueError("a bucket's name has 3 or more lower-case letters, digits, dots, dashes and underscores")
+    if any(character in name for character in "\0\r\n") or name in (".", ".."):
+        raise ValueError("no object can have this name")
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("it holds characters that no object's name can hold") from error
+    if len(encoded) > _LONGEST_OBJECT_BYTES:
+        raise ValueError(f"an object's name has at most {_LONGEST_OBJECT_BYTES} bytes")
+    return bucket, name
 
 
 def _path_of_uri(uri: str) -> str:

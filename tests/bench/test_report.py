@@ -47,7 +47,7 @@ def test_the_median_run_is_the_lower_of_two_in_the_middle(objective: list[float]
 
 async def test_every_span_of_a_run_is_drawn_in_the_row_of_its_lane(bench: Bench) -> None:
     run = bench.arms[0].runs[0]
-    chart = lanes_chart(run)
+    chart = lanes_chart(run, 10.0)
     for trace, (phase, *_) in zip(chart.data, PHASES, strict=True):
         assert len(trace.x) == sum(span.phase is phase for span in run.spans)
     assert set(chart.layout.yaxis.categoryarray) == {"lane 0 IO", "lane 0 GPU", "lane 1 IO", "lane 1 GPU"}

@@ -47,25 +47,28 @@ def stages_chart(receipt: Receipt) -> go.Figure:
     figure.update_layout(
         barmode="stack",
         height=170 + 44 * len(names),
-        legend=_legend(0.0, 0.0),
-        legend2=_legend(0.54, 0.0),
-        **_look(bottom=90),
+        legend=_legend(0.0),
+        legend2=_legend(0.54),
+        **_look(top=30),
     )
     figure.update_xaxes(title_text="seconds of the median run", rangemode="tozero")
-    figure.update_yaxes(autorange="reversed")
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ")
     return figure
 
 
-def lanes_chart(run: Run) -> go.Figure:
-    """What every lane of a run did and when: a row for its IO and one for its time with the GPU."""
+def lanes_chart(run: Run, until_s: float) -> go.Figure:
+    """What every lane of a run did and when: a row for its IO and one for its time with the GPU.
+
+    `until_s` is where the axis ends: the same for all arms, so that their lengths can be compared.
+    """
     figure = go.Figure()
     for phase, label, row, colour, height in PHASES:
         spans = [span for span in run.spans if span.phase is phase]
         figure.add_trace(_bars(spans, label, row, colour, height))
     rows = [f"lane {lane} {row}" for lane in sorted({span.lane for span in run.spans}) for row in ("IO", "GPU")]
-    figure.update_layout(barmode="overlay", height=130 + 40 * len(rows), legend=_legend(0.0, 0.0), **_look(bottom=90))
-    figure.update_xaxes(title_text="seconds since the run began", rangemode="tozero")
-    figure.update_yaxes(categoryorder="array", categoryarray=rows[::-1])
+    figure.update_layout(barmode="overlay", height=110 + 40 * len(rows), legend=_legend(0.0), **_look(top=10))
+    figure.update_xaxes(title_text="seconds since the run began", range=[0, until_s], showgrid=True, gridcolor="#eee")
+    figure.update_yaxes(categoryorder="array", categoryarray=rows[::-1], ticksuffix="  ")
     return figure
 
 
@@ -105,12 +108,12 @@ def _bars(spans: Sequence[Span], label: str, row: str, colour: str, height: floa
     )
 
 
-def _legend(x: float, y: float) -> dict[str, Any]:
+def _legend(x: float) -> dict[str, Any]:
     """A row of keys at the foot of the figure, in the order of the bars."""
-    place = {"x": x, "xanchor": "left", "y": y, "yref": "container", "yanchor": "bottom"}
+    place = {"x": x, "xanchor": "left", "y": 0.0, "yref": "container", "yanchor": "bottom"}
     return {"orientation": "h", "traceorder": "normal", **place}
 
 
-def _look(bottom: int) -> dict[str, Any]:
-    margin = {"l": 10, "r": 10, "t": 30, "b": bottom}
+def _look(top: int) -> dict[str, Any]:
+    margin = {"l": 10, "r": 10, "t": top, "b": 90}
     return {"font": _FONT, "plot_bgcolor": "white", "paper_bgcolor": "white", "margin": margin}

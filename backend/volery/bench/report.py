@@ -31,6 +31,7 @@ def write_report(receipt: Receipt, arms: Sequence[ArmRuns], path: Path) -> None:
         raise ConfigurationError(f"the package {error.name} is not installed: pip install 'volery[bench]'") from error
 
     drawn = [(arm.arm.name, _median(arm.runs)) for arm in arms if arm.runs]
+    until_s = max((run.figures.wall_seconds for _, run in drawn), default=0.0)
     template = resources.files("volery.bench").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(template)
     path.write_text(
@@ -40,7 +41,7 @@ def write_report(receipt: Receipt, arms: Sequence[ArmRuns], path: Path) -> None:
             remarks=list(remarks(receipt)),
             plotly=get_plotlyjs(),
             stages=_html(stages_chart(receipt)),
-            lanes=[(name, run.repeat, _html(lanes_chart(run))) for name, run in drawn],
+            lanes=[(name, run.repeat, _html(lanes_chart(run, until_s))) for name, run in drawn],
         ),
         encoding="utf-8",
     )

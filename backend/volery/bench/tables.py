@@ -34,11 +34,9 @@ def heading(receipt: Receipt) -> str:
     """What was compared, in one line."""
     device = f"simulated {receipt.profile}" if receipt.profile else "real models"
     audio_s = receipt.arms[0].runs[0].audio_seconds if receipt.arms else 0.0
+    repeats = f"{receipt.repeats} repeat{'s' if receipt.repeats > 1 else ''}"
     state = "" if receipt.complete else ", not complete"
-    return (
-        f"{device}, {receipt.units} units, {audio_s:.0f} s of audio, {receipt.repeats} repeats{state}, "
-        f"simulated IO {receipt.io}"
-    )
+    return f"{device}, {receipt.units} units, {audio_s:.0f} s of audio, {repeats}{state}, simulated IO {receipt.io}"
 
 
 def remarks(receipt: Receipt) -> Iterator[str]:

@@ -60,10 +60,13 @@ def manifests(values: Values | None = None) -> list[Manifest]:
     return [document for text in texts for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
-def of_kind(kind: str, values: Values | None = None) -> Manifest:
-    """The one manifest of a kind."""
-    [found] = [one for one in manifests(values) if one["kind"] == kind]
-    return found
+def of_kind(kind: str, values: Values | None = None, component: str = "worker") -> Manifest:
+    """The one manifest of a kind; of the Deployments, a component's."""
+    found = [one for one in manifests(values) if one["kind"] == kind]
+    if kind == "Deployment":
+        found = [one for one in found if one["metadata"]["labels"]["app.kubernetes.io/component"] == component]
+    [manifest] = found
+    return manifest
 
 
 def worker_container(values: Values | None = None) -> Manifest:

@@ -62,7 +62,7 @@ def _run(promtool: str, folder: Path, values: Values, tests: list[dict[str, Any]
     _promtool(promtool, folder, "test", "rules", "cases.yaml")
 
 
-@pytest.mark.parametrize("values", [{}, {"autoscaling": {"enabled": True}}], ids=["default", "autoscaling"])
+@pytest.mark.parametrize("values", [{}, {"exporter": {"enabled": False}}], ids=["default", "no-exporter"])
 def test_prometheus_takes_the_rules(values: Values, promtool: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(json.dumps({"groups": _groups(values)}), encoding="utf-8")
     _promtool(promtool, tmp_path, "check", "rules", "rules.yaml")
@@ -101,13 +101,13 @@ def test_a_switch_that_is_on_although_it_was_turned_off_raises_an_alert(
     _run(promtool, tmp_path, {"worker": {value_name(switch.setting): False}}, [case])
 
 
-def test_a_fleet_that_scales_to_zero_may_be_silent(promtool: str, tmp_path: Path) -> None:
+def test_a_fleet_whose_queue_another_counts_misses_no_exporter(promtool: str, tmp_path: Path) -> None:
     case = {
         "interval": "1m",
         "input_series": [{"series": "up", "values": "1x60"}],
         "alert_rule_test": [{"eval_time": "50m", "alertname": "VoleryNoProgress"}],
     }
-    _run(promtool, tmp_path, {"autoscaling": {"enabled": True}}, [case])
+    _run(promtool, tmp_path, {"exporter": {"enabled": False}}, [case])
 
 
 def test_every_series_of_an_alert_exists() -> None:

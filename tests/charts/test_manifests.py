@@ -9,8 +9,10 @@ from typing import Any
 import helm_python as helm
 import kubernetes_validate
 import pytest
+import typer
 
 from chart_rendering import CHART, Manifest, Values, least_values, manifests, merged, of_kind, worker_container
+from volery.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 KUBERNETES = ["1.28", "1.31", "1.34", "1.37"]
@@ -111,11 +113,11 @@ def test_a_worker_on_the_cpu_takes_no_gpu_and_no_gpu_node() -> None:
 
 
 def test_no_service_may_put_variables_into_a_pod() -> None:
-    assert [pod["enableServiceLinks"] for pod in _pods_of_all()] == [False, False]
+    assert [pod["enableServiceLinks"] for pod in _pods_of_all()] == [False] * 3
 
 
 def test_no_pod_has_a_token_of_the_cluster() -> None:
-    assert [pod["automountServiceAccountToken"] for pod in _pods_of_all()] == [False, False]
+    assert [pod["automountServiceAccountToken"] for pod in _pods_of_all()] == [False] * 3
     accounts = [one for one in manifests() if one["kind"] == "ServiceAccount"]
     assert [one["automountServiceAccountToken"] for one in accounts] == [False, False]
 
@@ -210,13 +212,54 @@ def test_the_port_of_the_setting_is_the_port_that_is_probed_and_scraped() -> Non
     assert of_kind("PodMonitor", values)["spec"]["podMetricsEndpoints"][0]["port"] == "http"
 
 
-def test_selectors_of_the_objects_around_a_worker_find_its_pods_and_not_the_migrations() -> None:
-    labels = of_kind("Deployment")["spec"]["template"]["metadata"]["labels"]
-    migration = of_kind("Job")["spec"]["template"]["metadata"]["labels"]
-    for kind in ("Deployment", "PodDisruptionBudget", "PodMonitor"):
-        wanted = of_kind(kind, EVERYTHING)["spec"]["selector"]["matchLabels"]
-        assert wanted.items() <= labels.items()
-        assert not wanted.items() <= migration.items()
+def _labels(manifest: Manifest) -> dict[str, str]:
+    return dict(manifest["spec"]["template"]["metadata"]["labels"])
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "PodDisruptionBudget"])
+def test_selectors_of_the_objects_around_a_worker_find_its_pods_and_no_others(kind: str) -> None:
+    wanted = of_kind(kind, EVERYTHING)["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= _labels(of_kind("Deployment")).items()
+    for other in (of_kind("Job"), of_kind("Deployment", component="exporter")):
+        assert not wanted.items() <= _labels(other).items()
+
+
+def test_workers_and_the_exporter_are_scraped_and_migrations_are_not() -> None:
+    selector = of_kind("PodMonitor", EVERYTHING)["spec"]["selector"]
+    [component] = selector["matchExpressions"]
+    assert component == {"key": "app.kubernetes.io/component", "operator": "In", "values": ["worker", "exporter"]}
+    for deployment in (of_kind("Deployment"), of_kind("Deployment", component="exporter")):
+        assert selector["matchLabels"].items() <= _labels(deployment).items()
+        assert _labels(deployment)[component["key"]] in component["values"]
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        assert "http" in [port["name"] for port in container["ports"]]
+    assert _labels(of_kind("Job"))[component["key"]] not in component["values"]
+
+
+def test_the_exporter_runs_without_a_gpu_and_knows_the_job_store_alone() -> None:
+    pod = of_kind("Deployment", EVERYTHING, component="exporter")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["args"] == ["exporter"]
+    assert "nvidia.com/gpu" not in container["resources"]["limits"]
+    assert {"nodeSelector", "tolerations", "runtimeClassName"}.isdisjoint(pod)
+    assert [one["name"] for one in container["env"] if "valueFrom" in one] == ["BATCH_PIPELINE_DATABASE_URL"]
+
+
+def test_a_changed_switch_leaves_the_exporter_alone() -> None:
+    changed: Values = {"worker": {"asrCudaGraphsEnabled": False}}
+    assert of_kind("Deployment", changed, component="exporter") == of_kind("Deployment", component="exporter")
+
+
+def test_every_container_runs_a_command_that_there_is() -> None:
+    for pod in _pods_of_all():
+        command: Any = typer.main.get_command(app)
+        for word in pod["containers"][0]["args"]:
+            command = command.commands[word]
+
+
+def test_a_second_fleet_on_the_same_job_store_can_do_without_an_exporter() -> None:
+    deployments = [one for one in manifests({"exporter": {"enabled": False}}) if one["kind"] == "Deployment"]
+    assert deployments == [of_kind("Deployment")]
 
 
 def test_a_label_of_the_values_cannot_hide_a_pod_from_its_selectors() -> None:

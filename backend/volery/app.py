@@ -17,10 +17,11 @@ from volery.settings import Settings
 from volery.speech.pipeline import SpeechPipeline, load_pipeline
 from volery.units import QuarantineError
 from volery.worker.assembly import Parts, assemble_worker
+from volery.worker.board import Board
 from volery.worker.gpu import GpuThread
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer
-from volery.worker.publication import OnEnded
+from volery.worker.publication import OnEnded, UnitEnded
 from volery.worker.stop import Stop
 from volery.worker.worker import Ending
 
@@ -51,7 +52,8 @@ async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
 
 
 async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: Stop) -> Ending:
-    probes = _serve_probes(settings, health) if run.serve_http else None
+    board = Board()
+    probes = _serve_probes(settings, health, board) if run.serve_http else None
     gpu = GpuThread()
     store = await open_store(settings.queue)
     try:
@@ -71,9 +73,12 @@ async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: 
             burst=run.burst,
             health=health,
             stop=stop,
-            on_ended=run.on_ended,
+            on_ended=_both(board.ended, run.on_ended),
+            on_span=board.span,
         )
-        _report_switches({**pipeline.switch_states(), **worker.switch_states()})
+        switches = {**pipeline.switch_states(), **worker.switch_states()}
+        _report_switches(switches)
+        board.begin(worker.lanes, worker.budget, switches)
         health.models_ready = True
         run.on_ready()
         ending = await worker.run()
@@ -87,8 +92,16 @@ async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: 
             probes.close()
 
 
-def _serve_probes(settings: Settings, health: Health) -> ProbeServer:
-    probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port)
+def _both(first: OnEnded, second: OnEnded) -> OnEnded:
+    def ended(unit: UnitEnded) -> None:
+        first(unit)
+        second(unit)
+
+    return ended
+
+
+def _serve_probes(settings: Settings, health: Health, board: Board) -> ProbeServer:
+    probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port, board=board)
     log.info("serving metrics and probes", port=probes.port)
     return probes
 

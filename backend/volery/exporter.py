@@ -36,7 +36,7 @@ async def run_exporter(
     """
     health = Health(stall_seconds=settings.worker.health_stall_seconds)
     health.models_ready = True
-    probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port, metrics.QUEUE)
+    probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port, registry=metrics.QUEUE)
     log.info("serving metrics and probes", port=probes.port)
     work = asyncio.gather(_export(settings, health, interval_s), health.beat())
     for number in (signal.SIGTERM, signal.SIGINT):

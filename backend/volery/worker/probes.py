@@ -8,19 +8,29 @@ from threading import Thread
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from volery.units import ConfigurationError
+from volery.worker.board import Board
 from volery.worker.health import Health
+from volery.worker.page import page
 
 
 class ProbeServer:
-    """Answers `/metrics`, `/healthz` and `/readyz` until it is closed."""
+    """Answers `/metrics`, `/healthz` and `/readyz`, and with a board `/` for a person, until it is closed."""
 
-    def __init__(self, health: Health, host: str, port: int, registry: CollectorRegistry = REGISTRY) -> None:
+    def __init__(
+        self,
+        health: Health,
+        host: str,
+        port: int,
+        *,
+        registry: CollectorRegistry = REGISTRY,
+        board: Board | None = None,
+    ) -> None:
         """Listen at once; port 0 picks a free one. `/metrics` serves the series of `registry`.
 
         Raises:
             ConfigurationError: the address cannot be had.
         """
-        handler = type("Handler", (_Handler,), {"health": health, "registry": registry})
+        handler = type("Handler", (_Handler,), {"health": health, "registry": registry, "board": board})
         try:
             self._server = ThreadingHTTPServer((host, port), handler)
         except (OSError, OverflowError) as error:
@@ -44,6 +54,7 @@ class ProbeServer:
 class _Handler(BaseHTTPRequestHandler):
     health: Health
     registry: CollectorRegistry
+    board: Board | None
 
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
@@ -53,6 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._verdict(self.health.unhealthy())
             case "/readyz":
                 self._verdict(self.health.unready())
+            case "/" if self.board is not None:
+                self._answer(200, page(self.board, self.health).encode(), "text/html; charset=utf-8")
             case _:
                 self._answer(404, b"try /metrics, /healthz or /readyz\n")
 

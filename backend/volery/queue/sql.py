@@ -17,6 +17,7 @@ from volery.queue.dialects import take_turns
 from volery.queue.engine import create_engine, is_embedded, make_file, parse_url
 from volery.queue.errors import store_errors
 from volery.queue.listening import Listener
+from volery.queue.pruning import Pruning
 from volery.queue.rows import error_text, grant_in, grant_values, lease_in, record_in
 from volery.queue.store import Counts, Grant, JobStore, Publication, Submitted, UnitRecord
 from volery.queue.submission import chunks, end_grants, next_ranks, submit
@@ -210,6 +211,10 @@ class SqlJobStore:
             return len(rows)
 
         return await self._transactions.write_many(end)
+
+    def pruning(self) -> Pruning:
+        """What may go, and how to let it go."""
+        return Pruning(self._transactions)
 
     # Reading
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from volery.units import Lease, Reason, RefundReason, ResultClass, Unit, UnitState
+
+if TYPE_CHECKING:
+    from volery.queue.pruning import Pruning
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,10 @@ class JobStore(Protocol):
 
     async def grants(self, key: str | None = None) -> list[Grant]:
         """Grants in order, of one unit or of all."""
+        ...
+
+    def pruning(self) -> Pruning:
+        """What may go, and how to let it go."""
         ...
 
     async def check(self) -> None:

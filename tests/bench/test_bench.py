@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -120,6 +121,22 @@ async def test_a_quarantine_ends_the_bench_and_leaves_finished_runs_in_the_recei
     trial.before = quarantine_in_the_second_run
     with pytest.raises(QuarantineError, match="decoding_mode"):
         await trial.run(trial.plan(trial.units(0.1, 0.1)))
+    receipt = json.loads((trial.folder / "receipt.json").read_text())
+    assert [arm["name"] for arm in receipt["arms"]] == ["all-on"]
+    assert receipt["complete"] is False
+
+
+async def test_an_interrupted_bench_leaves_finished_runs_in_the_receipt(trial: Trial) -> None:
+    loop = asyncio.get_running_loop()
+
+    def interrupt_in_the_second_run() -> None:
+        if trial.order[-1] == "all-off 1":
+            loop.call_soon_threadsafe(benching.cancel)
+
+    trial.before = interrupt_in_the_second_run
+    benching = asyncio.create_task(trial.run(trial.plan(trial.units(*[0.1] * 5))))
+    with pytest.raises(asyncio.CancelledError):
+        await benching
     receipt = json.loads((trial.folder / "receipt.json").read_text())
     assert [arm["name"] for arm in receipt["arms"]] == ["all-on"]
     assert receipt["complete"] is False

@@ -47,6 +47,13 @@ def test_json_is_the_receipt(cli: Cli, quick: str, tmp_path: Path) -> None:
     assert printed["arms"][0]["ran"]["lanes"] == 1
 
 
+def test_no_password_reaches_the_receipt(cli: Cli, quick: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_DATABASE_URL", "postgresql://volery:hunter2@host/queue")
+    run = cli("bench", "--profile", quick, "--arms", "all-on", "--repeats", "1", "--json")
+    assert run.exit_code == 0
+    assert "hunter2" not in run.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -67,6 +67,7 @@ class Bench:
         self._gpu = GpuThread()
         self._began_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._machine = machine.this_machine()
+        self._commit = machine.commit()
         self.arms: list[ArmRuns] = []
 
     async def run(self) -> None:
@@ -92,7 +93,7 @@ class Bench:
             complete=len(done) == len(plan.arms) and all(len(arm.runs) == plan.repeats for arm in done),
             began_at=self._began_at,
             volery_version=__version__,
-            commit=machine.commit(),
+            commit=self._commit,
             packages=machine.packages(),
             machine=self._machine,
             profile=plan.profile.name if plan.profile else None,

@@ -21,7 +21,7 @@ POD_ENVIRONMENT = "pod-environment.json"
 
 @dataclass(frozen=True)
 class Environment:
-    """Variables in layers, each over those before it: pod, profile, process, options of the command."""
+    """Variables of settings in layers, each over those before it: pod, profile, process, options of the command."""
 
     pod: Mapping[str, str]
     profile: Mapping[str, str]
@@ -31,8 +31,7 @@ class Environment:
     def of(self, arm: Arm) -> dict[str, str]:
         """The settings' variables for an arm, which has the last word."""
         layers = {**self.pod, **self.profile, **self.process, **self.options, **arm.environment}
-        known = known_names() - PRIVATE
-        return {name: value for name, value in sorted(layers.items()) if name in known}
+        return dict(sorted(layers.items()))
 
     def settings(self, arm: Arm) -> Settings:
         """The settings for an arm.
@@ -49,7 +48,7 @@ class Environment:
 
 
 def pod_environment() -> dict[str, str]:
-    """The plain variables that the chart gives a pod where nothing else is asked of it.
+    """The settings that the chart gives a pod where nothing else is asked of it.
 
     Raises:
         ConfigurationError: the package is damaged.
@@ -58,12 +57,18 @@ def pod_environment() -> dict[str, str]:
         said = json.loads(resources.files(__package__).joinpath(POD_ENVIRONMENT).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"volery is installed without bench/{POD_ENVIRONMENT}: install it again") from error
-    return {str(name): str(value) for name, value in said.items()}
+    return _settings_of({str(name): str(value) for name, value in said.items()})
 
 
 def process_environment() -> dict[str, str]:
     """This process's own variables of settings."""
-    return {name.upper(): value for name, value in os.environ.items() if name.upper().startswith(PREFIX)}
+    return _settings_of({name.upper(): value for name, value in os.environ.items()})
+
+
+def _settings_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment is settings that a run takes over: no password, nothing of a container's own."""
+    known = known_names() - PRIVATE
+    return {name: value for name, value in environment.items() if name in known}
 
 
 def private(settings: Settings, folder: Path) -> Settings:

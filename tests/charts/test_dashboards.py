@@ -120,7 +120,7 @@ def test_a_readback_query_is_asked_of_one_fleet_at_another_time() -> None:
     )
     assert of_fleet(query, " offset 1d") == (
         'rate(batch_pipeline_stage_seconds_sum{namespace="$namespace",job="$job",stage="asr"}[30m] offset 1d)'
-        ' / rate(batch_pipeline_graph_captures_total{namespace="$namespace",job="$job"}[30m] offset 1d)'
+        ' / increase(batch_pipeline_graph_captures_total{namespace="$namespace",job="$job"}[30m] offset 1d)'
     )
 
 

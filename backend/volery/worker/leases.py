@@ -76,17 +76,23 @@ class LeaseKeeper:
             self._held.pop(token, None)
 
     async def refund(self, tokens: Sequence[str], reason: RefundReason) -> None:
-        """Give leases back. Where the store cannot be reached they lapse by themselves."""
-        self.let_go(tokens)
+        """Give leases back. Where the store cannot be reached they lapse by themselves.
+
+        They count as held until the store has answered, so that the worker's end makes up for a
+        refund that was cancelled.
+        """
         if not tokens:
             return
+        for held in (self._held[token] for token in tokens if token in self._held):
+            held.settling = True
         try:
             refunded = await self._store.refund(tokens, reason)
         except StoreError as error:
             log.warning("refund failed; the leases will lapse", leases=len(tokens), error=str(error))
-            return
-        metrics.REFUNDS.labels(reason).inc(len(refunded))
-        log.info("leases refunded", leases=len(refunded), reason=reason)
+        else:
+            metrics.REFUNDS.labels(reason).inc(len(refunded))
+            log.info("leases refunded", leases=len(refunded), reason=reason)
+        self.let_go(tokens)
 
     async def run(self) -> None:
         """Renew for ever."""

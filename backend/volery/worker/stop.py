@@ -48,7 +48,7 @@ class Stop:
         log.error("quarantined", reason=error.reason, error=error.message)
         metrics.QUARANTINE.labels(error.reason).set(1)
         self._health.quarantined = error.reason
-        self.quarantine = self.quarantine or error
+        self.quarantine = self.quarantine or error.with_traceback(None)  # whose frames hold the group's audio
         self._request()
         self.at_once.set()
 

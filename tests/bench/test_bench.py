@@ -9,9 +9,9 @@ import pytest
 
 from bench.stubs import QUICK, Models, Trial
 from volery.bench.account import differences
-from volery.bench.receipt import Receipt
+from volery.bench.receipt import ModelsRecord, Ran, Receipt
 from volery.bench.simulated import SimulatedModels
-from volery.settings import Settings
+from volery.settings import Settings, SpeechSettings
 from volery.units import ConfigurationError, QuarantineError, Unit
 from volery.worker.timeline import Phase
 
@@ -90,7 +90,41 @@ async def test_a_receipt_says_what_ran_and_where_that_is_not_what_was_asked(tria
     assert off.ran.switches["prepare_flight"] == "off"
     assert (on.ran.lanes, on.ran.flight_units, on.ran.io_threads, on.ran.largest_flight) == (2, 2, 2, 2)
     assert on.differences == ("asr_cuda_graphs: asked on, ran inapplicable",)
-    assert list(differences(Settings(), on.ran))  # other settings than those it ran with
+
+
+@pytest.mark.parametrize(
+    ("models", "found"),
+    [
+        (ModelsRecord(simulated=True, devices={}, precision=None, decoding_mode=None, models={}), []),
+        (ModelsRecord(simulated=False, devices={"asr": "cuda:0"}, precision=None, decoding_mode=None, models={}), []),
+        (
+            ModelsRecord(simulated=False, devices={"asr": "cpu"}, precision="int8", decoding_mode=None, models={}),
+            ["device of asr: asked cuda, ran cpu"],
+        ),
+        (
+            ModelsRecord(
+                simulated=False, devices={"asr": "cuda:0"}, precision="bfloat16", decoding_mode="eager", models={}
+            ),
+            ["asr_precision: asked float32, ran bfloat16"],
+        ),
+    ],
+    ids=["simulated", "as asked", "on the wrong device, with a type nobody asks Whisper for", "of another type"],
+)
+def test_models_that_are_not_as_asked_are_named(models: ModelsRecord, found: list[str]) -> None:
+    settings = Settings(speech=SpeechSettings(device="cuda"))
+    ran = Ran(
+        lanes=2,
+        flight_units=8,
+        io_threads=5,
+        decode_budget_seconds=1800.0,
+        section_budget_seconds=7200.0,
+        largest_flight=8,
+        lanes_seen=2,
+        switches=dict.fromkeys(("prepare_flight", "vad_segmentation_reuse", "asr_cuda_graphs"), "on"),
+        models=models,
+    )
+    assert list(differences(settings, ran)) == found
+    assert list(differences(settings, ran.model_copy(update={"lanes": 1}))) == ["lanes: asked 2, ran 1", *found]
 
 
 async def test_the_results_of_every_run_are_handed_over(trial: Trial) -> None:

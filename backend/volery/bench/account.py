@@ -87,7 +87,7 @@ def _model_differences(settings: Settings, ran: Ran) -> Iterator[tuple[str, str,
     if settings.speech.device != "auto":
         for role, device in ran.models.devices.items():
             yield f"device of {role}", settings.speech.device, device.partition(":")[0]
-    if ran.models.precision:
+    if ran.models.precision and ran.models.decoding_mode:  # the setting is Parakeet's alone
         wanted = settings.speech.asr_precision + (" with TF32" if settings.speech.asr_tf32_enabled else "")
         yield "asr_precision", wanted, ran.models.precision
 

@@ -112,3 +112,35 @@ def test_the_first_of_several_errors_is_shown_and_the_others_counted(cli: Cli) -
     result = cli("submit", "calls.jsonl")
     assert "line 1: " in result.stderr
     assert "2 more such lines" in result.stderr
+
+
+def test_a_key_that_two_lines_give_to_different_audio_is_an_error_that_names_both(cli: Cli) -> None:
+    write(
+        cli, {"key": "a", "audio_uri": "file:///a.wav"}, {"audio_uri": "b"}, {"key": "a", "audio_uri": "file:///c.wav"}
+    )
+    for arguments in (["calls.jsonl"], ["calls.jsonl", "--replace"]):
+        result = cli("submit", *arguments)
+        assert result.exit_code == 2
+        assert "calls.jsonl line 3: its key a is that of line 1" in result.stderr
+        assert "--replace" not in result.stderr
+    assert cli.units() == []
+
+
+def test_two_parts_of_one_file_need_keys_of_their_own(cli: Cli) -> None:
+    part = {"key": "a", "audio_uri": "file:///a.wav"}
+    write(cli, {**part, "clip": {"end_s": 1}}, {**part, "clip": {"start_s": 1}})
+    assert "line 2: its key a is that of line 1" in cli("submit", "calls.jsonl").stderr
+
+
+def test_the_same_line_twice_is_one_unit(cli: Cli) -> None:
+    write(cli, {"key": "a", "audio_uri": "file:///a.wav"}, {"key": "a", "audio_uri": "file:///a.wav", "clip": {}})
+    assert cli("submit", "calls.jsonl").exit_code == 0
+    assert len(cli.units()) == 1
+
+
+def test_a_key_that_two_manifests_give_to_different_audio_is_an_error_that_names_both_files(cli: Cli) -> None:
+    write(cli, {"key": "a", "audio_uri": "file:///a.wav"})
+    write(cli, {"key": "a", "audio_uri": "file:///b.wav"}, name="more.jsonl")
+    result = cli("submit", "calls.jsonl", "more.jsonl", "--replace")
+    assert result.exit_code == 2
+    assert "the key a is given to file:///a.wav and to file:///b.wav" in result.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from command_line import Cli, result_of
 
 from volery.export import Format, export
@@ -64,6 +65,22 @@ def test_other_states_can_be_asked_for(cli: Cli) -> None:
 def test_a_format_is_printed_as_the_exporter_makes_it(cli: Cli) -> None:
     cli.finish("talk")
     assert cli("results", "--key", "talk", "--format", "srt").stdout == export(result_of("talk"), Format.SRT)
+
+
+def test_texts_of_several_units_are_printed_below_their_keys(cli: Cli) -> None:
+    cli.finish("first", "second")
+    text = export(result_of("first"), Format.TXT)
+    assert cli("results", "--format", "txt").stdout == f"# first\n\n{text}\n# second\n\n{text}\n"
+    assert cli("results", "--key", "first", "--format", "txt").stdout == text
+
+
+@pytest.mark.parametrize("format", ["srt", "vtt"])
+def test_subtitles_of_several_units_are_not_printed_as_if_they_were_one_file(cli: Cli, format: str) -> None:
+    cli.finish("first", "second")
+    result = cli("results", "--format", format)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--key" in result.stderr
+    assert cli("results", "--format", format, "-o", "out").exit_code == 0
 
 
 def test_a_unit_without_a_result_has_no_subtitles(cli: Cli) -> None:

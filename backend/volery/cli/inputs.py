@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from volery.cli.exits import UsageError
-from volery.cli.manifest import UnitLine, file_uri, in_words, is_uri, read_manifest
+from volery.cli.manifest import UnitLine, file_uri, in_words, is_uri, read_manifest, same_audio
 from volery.units import Unit
 
 _EXTENSIONS = """
@@ -39,15 +39,28 @@ def collect(paths: Sequence[str], options: dict[str, Any]) -> Collected:
     every line that does not say otherwise. A stream's units are numbered from 0 in this order.
 
     Raises:
-        UsageError: a path does not exist, a manifest or an option makes no sense, or nothing is there.
+        UsageError: a path does not exist, a manifest or an option makes no sense, units with other audio
+            have the same key, or nothing is there.
     """
     found = Collected()
     for path in paths:
         found.units += _units_of(path, options, found.skipped)
     if not found.units:
         raise UsageError(f"no audio in {', '.join(paths)}")
+    _require_own_keys(found.units, options)
     found.units = _numbered(found.units, options.get("stream"))
     return found
+
+
+def _require_own_keys(units: Sequence[Unit], options: dict[str, Any]) -> None:
+    """Units of several arguments may not share a key either, unless the command line named it for all."""
+    first: dict[str, Unit] = {}
+    for unit in units:
+        other = first.setdefault(unit.key, unit)
+        if "key" not in options and not same_audio(unit, other):
+            raise UsageError(
+                f"the key {unit.key} is given to {other.audio_uri} and to {unit.audio_uri}: change one of the keys"
+            )
 
 
 def _units_of(path: str, options: dict[str, Any], skipped: list[Path]) -> list[Unit]:

@@ -122,9 +122,12 @@ def read_manifest(lines: Iterable[bytes], name: str, folder: Path, defaults: dic
     """
     units: list[Unit] = []
     problems: list[str] = []
+    known: dict[str, tuple[int, Unit]] = {}
     for number, line in _numbered(lines):
         try:
-            units.append(_parse(line, defaults).to_unit(folder))
+            unit = _parse(line, defaults).to_unit(folder)
+            _require_own_key(unit, *known.setdefault(unit.key, (number, unit)))
+            units.append(unit)
         except ValidationError as error:
             problems.append(f"{name} line {number}: {in_words(error)}")
         except UnicodeError:
@@ -135,6 +138,16 @@ def read_manifest(lines: Iterable[bytes], name: str, folder: Path, defaults: dic
         more = f" (and {len(problems) - 1} more such lines)" if len(problems) > 1 else ""
         raise UsageError(problems[0] + more)
     return units
+
+
+def _require_own_key(unit: Unit, line: int, other: Unit) -> None:
+    if not same_audio(unit, other):
+        raise ValueError(f"its key {unit.key} is that of line {line}, whose audio is another: change one of the keys")
+
+
+def same_audio(one: Unit, other: Unit) -> bool:
+    """Whether two units are the same part of the same file: only then may they have the same key."""
+    return (one.audio_uri, one.clip or Clip()) == (other.audio_uri, other.clip or Clip())
 
 
 def in_words(error: ValidationError) -> str:

@@ -45,7 +45,11 @@ def results(
         raise UsageError("several formats cannot be printed together; name a folder with -o")
     if output is not None:
         make_folder(output)
-    delivery = _Delivery(open_results(load_settings().artifacts.artifacts_url), wanted, output)
+    if key is None and output is None and wanted[0] in (Format.SRT, Format.VTT):
+        raise UsageError(
+            f"{wanted[0]} subtitles of several units make no file: name one unit with --key, or a folder with -o"
+        )
+    delivery = _Delivery(open_results(load_settings().artifacts.artifacts_url), wanted, output, headed=key is None)
     if key is not None:
         with_store(lambda store: _one(store, key, delivery))
         return
@@ -61,6 +65,8 @@ class _Delivery:
     results: ResultStore
     formats: Sequence[Format]
     output: Path | None
+    headed: bool = False
+    """Whether text that is printed has the unit's key above it; the other formats say it themselves."""
 
     def deliver(self, record: UnitRecord, *, indent: int | None = None) -> None:
         """Write or print one unit."""
@@ -91,7 +97,8 @@ class _Delivery:
 
     def _deliver_export(self, result: UnitResult, format: Format) -> None:
         if self.output is None:
-            write(export(result, format))
+            heading = f"# {result.key}\n\n" if self.headed and format is Format.TXT else ""
+            write(heading + export(result, format) + ("\n" if heading else ""))
         else:
             write_export(result, format, self.output / file_name(result.key, format))
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from http.server import ThreadingHTTPServer
 
@@ -21,6 +22,13 @@ class Bucket:
     """A bucket that a test may fill and look into."""
 
     name: str
+    held: Storage
+
+    def grow_old(self, days: float) -> None:
+        """Let every object have been written so much earlier."""
+        for facts in self.held.objects[self.name].values():
+            written = datetime.fromisoformat(facts["updated"]) - timedelta(days=days)
+            facts["updated"] = written.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def put(self, name: str, content: bytes, content_encoding: str | None = None) -> str:
         """Write an object; its URI."""
@@ -59,7 +67,7 @@ def emulated_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     thread.start()
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_port}")
     try:
-        yield Bucket("volery-test")
+        yield Bucket("volery-test", held)
     finally:
         server.shutdown()
         server.server_close()

@@ -18,6 +18,7 @@ from volery.cli.exits import ExitCode, exit_code_of, exit_now
 from volery.cli.exporter import exporter
 from volery.cli.flags import flags
 from volery.cli.gate import gate
+from volery.cli.gc import gc
 from volery.cli.operate import cancel, db, requeue
 from volery.cli.output import drop_output, say_error, write
 from volery.cli.results import results
@@ -63,6 +64,7 @@ app.command()(status)
 app.command()(results)
 app.command()(requeue)
 app.command()(cancel)
+app.command()(gc)
 app.add_typer(db, name="db")
 app.command()(exporter)
 app.command()(flags)

@@ -11,11 +11,21 @@ import kubernetes_validate
 import pytest
 import typer
 
-from chart_rendering import CHART, Manifest, Values, least_values, manifests, merged, of_kind, worker_container
+from chart_rendering import (
+    CHART,
+    Manifest,
+    Values,
+    least_values,
+    manifests,
+    merged,
+    of_kind,
+    plain_environment,
+    worker_container,
+)
 from volery.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
-KUBERNETES = ["1.28", "1.31", "1.34", "1.37"]
+OLDEST, NEWEST = "1.28", "1.37"
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject", "TriggerAuthentication"}
 EVERYTHING: Values = {
     "imagePullSecrets": [{"name": "pull"}],
@@ -59,8 +69,11 @@ def test_the_chart_is_of_the_release_that_it_installs() -> None:
         assert chart.metadata["appVersion"] == project["version"]
 
 
-@pytest.mark.parametrize("version", KUBERNETES)
-@pytest.mark.parametrize("values", [{}, EVERYTHING, {"worker": {"device": "cpu"}}], ids=["least", "everything", "cpu"])
+@pytest.mark.parametrize(
+    ("values", "version"),
+    [({}, NEWEST), ({"worker": {"device": "cpu"}}, NEWEST), (EVERYTHING, OLDEST), (EVERYTHING, NEWEST)],
+    ids=["least", "cpu", "everything-oldest", "everything"],
+)
 def test_every_manifest_is_valid_kubernetes(values: Values, version: str) -> None:
     own = [one for one in manifests(values) if one["kind"] not in CUSTOM]
     assert {"Deployment", "Job", "ServiceAccount", "PodDisruptionBudget"} <= {one["kind"] for one in own}
@@ -190,6 +203,14 @@ def _hook_account() -> Manifest:
         if one["kind"] == "ServiceAccount" and "helm.sh/hook" in one["metadata"].get("annotations", {})
     ]
     return account
+
+
+def test_a_pod_that_was_given_no_gpu_sees_none() -> None:
+    cpu: Values = {"worker": {"device": "cpu"}}
+    without = [of_kind("Deployment", cpu), of_kind("Deployment", component="exporter"), of_kind("Job")]
+    for pod in (one["spec"]["template"]["spec"] for one in without):
+        assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in pod["containers"][0]["env"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in plain_environment()
 
 
 def test_a_migration_takes_no_gpu() -> None:

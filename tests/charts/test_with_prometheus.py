@@ -96,7 +96,9 @@ class _Fleet:
     def submit(self, *keys: str) -> None:
         """Submit the packaged recording of digits under each key."""
         audio = Path(str(resources.files("volery.samples").joinpath("digits.flac"))).as_uri()
-        lines = [{"key": key, "audio_uri": audio, "clip": {"start_s": n, "end_s": n + 4.0}} for n, key in enumerate(keys)]
+        lines = [
+            {"key": key, "audio_uri": audio, "clip": {"start_s": n, "end_s": n + 4.0}} for n, key in enumerate(keys)
+        ]
         manifest = self.folder / "units.jsonl"
         manifest.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         self._volery("submit", str(manifest))

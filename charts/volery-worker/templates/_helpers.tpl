@@ -73,6 +73,12 @@ Only null ones are left out, and the schema admits null only where the worker kn
   value: volery
 {{- end }}
 
+{{/* The image asks for every GPU of its node; a pod that was given none must see none. */}}
+{{- define "volery-worker.noGpu" -}}
+- name: NVIDIA_VISIBLE_DEVICES
+  value: void
+{{- end }}
+
 {{- define "volery-worker.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 10001

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -134,6 +135,18 @@ def test_pages_say_which_alerts_lead_to_them() -> None:
     for rule in _rules():
         page = (ROOT / rule["annotations"]["runbook"]).read_text(encoding="utf-8")
         assert rule["alert"] in page.splitlines()[0]
+
+
+def test_the_page_of_quarantines_knows_every_reason_for_one() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "backend" / "volery").rglob("*.py")]
+    reasons = {
+        reason
+        for text in sources
+        for reason in re.findall(r'^(?:QUARANTINE_REASON|ACCELERATOR_ERROR) = "(\w+)"', text, re.M)
+    }
+    page = (RUNBOOKS / "quarantine.md").read_text(encoding="utf-8")
+    assert len(reasons) >= 3
+    assert {reason for reason in reasons if f"`{reason}`" not in page} == set()
 
 
 def test_alerts_link_to_where_the_pages_are_published() -> None:

@@ -43,7 +43,9 @@ def test_queries_of_the_page_are_of_series_that_exist() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_values_that_a_page_names_exist(page: Path) -> None:
-    top = "|".join(("worker", "gpu", "rollout", "probes", "autoscaling", "modelCache", "prometheusRule", "image"))
+    top = "|".join(
+        ("worker", "gpu", "rollout", "probes", "autoscaling", "modelCache", "prometheusRule", "image", "exporter")
+    )
     for name in re.findall(rf"\b((?:{top})\.[a-zA-Z]+)\b(?!\.)", page.read_text(encoding="utf-8")):
         group, key = name.split(".")
         values: dict[str, Any] = loaded().values[group]

@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 
 import pytest
 from command_line import Cli
 
-from volery.cli.checks.check import Verdict, within
+from artifacts.gcs_emulator import emulated_bucket
+from volery.cli.checks.check import Verdict
 from volery.cli.checks.machine import Driver, TorchBuild, find_driver, judge_accelerator
 
 CUDA_13 = TorchBuild("2.14.1", "13.0", devices=0)
@@ -97,12 +97,15 @@ def test_a_driver_is_found_through_nvidia_smi(tmp_path: Path, monkeypatch: pytes
     assert find_driver() == Driver("580.95.05", ("NVIDIA H200 143771 MiB",))
 
 
-def test_what_hangs_is_left_behind() -> None:
-    never = Event()
-    with pytest.raises(TimeoutError):
-        within(0.01, never.wait)
-    never.set()
-    assert within(60, lambda: 1) == 1
+def test_a_bucket_that_cannot_be_written_is_told_with_what_to_do(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with emulated_bucket(monkeypatch) as bucket:
+        code, checks = doctor(DEVICE="cpu", ARTIFACTS_URL=bucket.uri("prefix"))
+        assert (code, checks["Results"]["verdict"]) == (0, "ok")
+        code, checks = doctor(DEVICE="cpu", ARTIFACTS_URL="gs://elsewhere")
+    assert (code, checks["Results"]["verdict"]) == (3, "failed")
+    assert "no such bucket" in checks["Results"]["advice"]
 
 
 def test_without_the_packages_of_a_worker_models_are_not_looked_for(

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from threading import Thread
-from typing import TypeVar
-
-T = TypeVar("T")
 
 
 class Verdict(StrEnum):
@@ -28,21 +22,3 @@ class Check:
     verdict: Verdict
     found: str
     advice: str = ""
-
-
-def within(seconds: float, call: Callable[[], T]) -> T:
-    """What a call returns, if it does so in time; one that hangs is left behind.
-
-    Raises:
-        TimeoutError: it took too long.
-    """
-    outcome: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(call())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return outcome.result(seconds)

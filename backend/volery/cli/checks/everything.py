@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator
 
 from volery.artifacts import open_results
-from volery.cli.checks.check import Check, Verdict, within
+from volery.artifacts.deadlines import within
+from volery.cli.checks.check import Check, Verdict
 from volery.cli.checks.machine import check_accelerator, check_python, check_resources
 from volery.cli.checks.software import check_models, check_packages
 from volery.cli.environment import quiet_logs, read
@@ -66,7 +67,7 @@ async def _open_and_close(settings: QueueSettings) -> None:
 def check_artifacts(settings: ArtifactSettings) -> Check:
     """Results can be written."""
     try:
-        within(_PATIENCE_SECONDS, open_results(settings.artifacts_url).check)
+        within(_PATIENCE_SECONDS, open_results(settings.artifacts_url, settings).check)
     except TimeoutError:
         return Check("Results", Verdict.FAILED, "no answer in time", "check BATCH_PIPELINE_ARTIFACTS_URL")
     except VoleryError as error:

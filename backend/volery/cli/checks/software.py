@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from volery.cli.checks.check import Check, Verdict, within
+from volery.artifacts.deadlines import within
+from volery.cli.checks.check import Check, Verdict
 from volery.settings import SpeechSettings
 from volery.units import ConfigurationError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Double, Text, func, select, text
+from sqlalchemy import Boolean, Double, Text, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
@@ -29,6 +29,13 @@ class elements(FunctionElement[str]):
 
     inherit_cache = True
     name = "elements"
+
+
+class is_among(FunctionElement[bool]):
+    """Whether a column's value is among the few rows of a subquery, each of which is looked up by an index."""
+
+    inherit_cache = True
+    type = Boolean()
 
 
 @compiles(now, "sqlite")
@@ -60,6 +67,19 @@ def _elements_sqlite(element: elements, compiler: Any, **kw: Any) -> str:
 @compiles(elements, "postgresql")
 def _elements_postgresql(element: elements, compiler: Any, **kw: Any) -> str:
     return f"json_array_elements(CAST({compiler.process(element.clauses, **kw)} AS json))"
+
+
+@compiles(is_among, "sqlite")
+def _among_sqlite(element: is_among, compiler: Any, **kw: Any) -> str:
+    value, rows = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{value} IN {rows}"
+
+
+@compiles(is_among, "postgresql")
+def _among_postgresql(element: is_among, compiler: Any, **kw: Any) -> str:
+    # IN would let the planner read the whole of a small table instead.
+    value, rows = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"{value} = ANY (ARRAY{rows})"
 
 
 async def take_time(conn: AsyncConnection) -> None:

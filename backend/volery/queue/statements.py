@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from volery.queue.dialects import elements, fresh_token, now
+from volery.queue.dialects import elements, fresh_token, is_among, now
 from volery.queue.tables import grants, units
 from volery.units import Reason, UnitState
 
@@ -57,7 +57,7 @@ def _said_of_lease(name: str) -> Any:
 
 
 _TOKENS = select(_said_of_lease("token"))
-_HOLDS = and_(units.c.token.in_(_TOKENS), _UNEXPIRED)
+_HOLDS = and_(is_among(units.c.token, _TOKENS.scalar_subquery()), _UNEXPIRED)
 
 _CLEAN_RECORD: dict[str, Any] = {
     "state": UnitState.READY.value,
@@ -82,7 +82,7 @@ _CLEAN_RECORD: dict[str, Any] = {
 def _in_turn(condition: Any, *, skip_locked: bool = False) -> Any:
     """Units under a condition, locked in order of their ids: two statements never wait for each other."""
     locked = select(units.c.id).where(condition).order_by(units.c.id).with_for_update(skip_locked=skip_locked)
-    return units.c.id.in_(select(locked.cte("locked").c.id))
+    return is_among(units.c.id, select(locked.cte("locked").c.id).scalar_subquery())
 
 
 def _charged(reason: Any, error: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _pull() -> Any:
     )
     return (
         update(units)
-        .where(units.c.id.in_(select(chosen.c.id)))
+        .where(is_among(units.c.id, select(chosen.c.id).scalar_subquery()))
         .values(
             state=UnitState.LEASED.value,
             token=fresh_token(),
@@ -171,7 +171,7 @@ PULL = _pull()
 RECORD_GRANT = insert(grants)
 END_GRANTS = (
     update(grants)
-    .where(grants.c.token.in_(_TOKENS), grants.c.ended_at.is_(None))
+    .where(is_among(grants.c.token, _TOKENS.scalar_subquery()), grants.c.ended_at.is_(None))
     .values(ended_at=now(), ended_as=bindparam("ending", type_=Text))
 )
 END_GRANTS_OF_UNITS = (

@@ -1,0 +1,47 @@
+"""Worker processes of the fault harness with a bug in one statement of the store: the harness must notice."""
+
+from __future__ import annotations
+
+from sqlalchemy import and_, select
+
+from volery.bench.chaos import worker
+from volery.bench.chaos.plan import WorkerOrder
+from volery.queue import statements
+from volery.queue.sql import SqlJobStore
+from volery.queue.tables import grants, units
+from volery.units import UnitState
+
+
+def complete_without_token(order: WorkerOrder) -> None:
+    """A result is committed whoever holds the unit's lease now."""
+    its_unit = units.c.id.in_(select(grants.c.unit_id).where(grants.c.token.in_(statements._TOKENS)))
+    statements._HOLDS = and_(its_unit, statements._UNEXPIRED)
+    statements.COMPLETE = statements._complete()
+    worker.work(order)
+
+
+def complete_without_expiry(order: WorkerOrder) -> None:
+    """A result is committed although the lease has lapsed, as long as nobody has noticed it."""
+    statements._HOLDS = and_(units.c.token.in_(statements._TOKENS), statements._LEASED)
+    statements.COMPLETE = statements._complete()
+    _reap_seldom()
+    worker.work(order)
+
+
+def refund_that_charges(order: WorkerOrder) -> None:
+    """A refund costs an attempt."""
+    statements.REFUND = statements._by_holder(state=UnitState.READY.value, attempts=units.c.attempts + 1)
+    worker.work(order)
+
+
+def _reap_seldom() -> None:
+    """No promise says how soon a lapsed lease is noticed; late, a bug has more time to show."""
+    reap = SqlJobStore.reap
+    calls = 0
+
+    async def seldom(self: SqlJobStore) -> int:
+        nonlocal calls
+        calls += 1
+        return await reap(self) if calls % 4 == 0 else 0
+
+    SqlJobStore.reap = seldom  # type: ignore[method-assign]

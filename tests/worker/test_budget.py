@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volery.worker.budget import DecodeBudget, Hold
@@ -58,6 +58,33 @@ async def test_a_hold_never_grows() -> None:
     assert (hold.seconds, budget.in_use) == (4.0, 4.0)
 
 
+async def test_a_place_in_line_that_is_given_up_lets_the_next_through() -> None:
+    budget = DecodeBudget(10.0)
+    first, large, small = budget.ask(6.0), budget.ask(8.0), budget.ask(3.0)
+    large.close()
+    assert (first.is_granted, large.is_granted, small.is_granted) == (True, False, True)
+    large.close()
+    assert budget.in_use == 9.0
+
+
+async def test_whoever_waits_is_told_of_the_grant() -> None:
+    budget, told = DecodeBudget(10.0), []
+    first = budget.ask(10.0)
+    budget.ask(5.0, lambda: told.append("granted"))
+    assert told == []
+    first.shrink(5.0)
+    assert told == ["granted"]
+
+
+def test_tenths_of_seconds_leave_nothing_behind() -> None:
+    budget = DecodeBudget(1800.0)
+    holds = [budget.ask(0.1 * n) for n in range(1, 100)]
+    for hold in holds:
+        hold.shrink(hold.seconds / 3)
+        hold.close()
+    assert budget.in_use == 0.0
+
+
 async def test_a_cancelled_wait_lets_the_next_in_line_through() -> None:
     budget = DecodeBudget(10.0)
     await budget.acquire(6.0)
@@ -81,6 +108,7 @@ async def test_a_wait_cancelled_in_the_moment_of_its_grant_returns_it() -> None:
     assert budget.in_use == 0.0
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.01, 12.0), st.sampled_from(["close", "shrink", "cancel"])), max_size=40))
 def test_the_books_balance_whatever_happens(requests: list[tuple[float, str]]) -> None:
     async def scenario() -> None:

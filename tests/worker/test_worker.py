@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -124,6 +126,22 @@ async def test_a_group_that_fails_as_a_whole_is_taken_apart_to_find_the_culprit(
     await bench.worker(process).run()
     assert await bench.states() == {"u0": "done", "u1": "done", "u2": "dead", "u3": "done"}
     assert await bench.attempts() == {"u0": 0, "u1": 0, "u2": 3, "u3": 0}
+
+
+async def test_the_audio_of_a_group_that_breaks_is_freed_without_the_garbage_collector(bench: Bench) -> None:
+    await bench.submit(0.2)
+    broken: list[weakref.ref[object]] = []
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        broken.extend(weakref.ref(one.audio.samples) for one in group)
+        raise RuntimeError("this one breaks the model")
+
+    gc.disable()
+    try:
+        await bench.worker(process).run()
+        assert [samples() for samples in broken] == [None] * 3
+    finally:
+        gc.enable()
 
 
 class _ChangingFile:

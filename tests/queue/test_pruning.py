@@ -254,3 +254,16 @@ async def test_who_waits_keeps_his_place_before_those_who_come_after_a_pruning(
     await store.submit(units_named("late", owner="late"))
     order = [one.unit.key for one in await store.pull("w", 32, 60)]
     assert order == (["early3", "late", "early4"] if waiting else ["late"])
+
+
+async def test_a_unit_that_was_requeued_keeps_its_place_after_its_old_grant_could_go(
+    store: JobStore, database: Database
+) -> None:
+    for one in (await lease(store, "a", "b", "c", owner="early")).values():
+        await store.reject(one.token, Reason.AUDIO_EMPTY, "x")
+    await grow_old(database, 31)
+    await store.requeue(["c"])
+    await prune(store)
+    await prune_grants(store)
+    await store.submit(units_named("late", owner="late"))
+    assert [one.unit.key for one in await store.pull("w", 32, 60)] == ["c", "late"]

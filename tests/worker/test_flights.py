@@ -152,6 +152,14 @@ def test_a_unit_that_stands_in_line_for_the_section_is_served_before_one_that_op
     assert run.groups == [["u0"], ["u3"], ["u2"], ["u1"]]
 
 
+def test_a_decode_that_outgrows_its_claim_inside_the_section_does_not_wait_for_itself() -> None:
+    late = VirtualUnit(seconds=600.0, claims=500.0, decode_s=100.0, gpu_s=10.0)
+    run = world(*[unit(500.0, gpu_s=10.0)] * 5, late, lanes=3, flight_units=2, decode_budget_seconds=2600.0)
+    run.run()
+    assert run.states() == {UnitState.DONE}
+    assert run.of(Phase.GPU_SECTION)[2].began_s < run.decode_began_s["u5"] == 120.0
+
+
 def test_a_group_leaves_half_of_the_section_to_the_next() -> None:
     run = world(*[unit(900.0, decode_s=1.0)] * 8, decode_budget_seconds=10.0)
     run.run()

@@ -18,10 +18,13 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python scripts/generate_config.py --check
+	$(BIN)/python scripts/generate_dashboards.py --check
+	$(BIN)/python scripts/image_lock.py --check
 
 docs: $(INSTALLED)
 	$(BIN)/python scripts/generate_docs.py
 	$(BIN)/python scripts/generate_config.py
+	$(BIN)/python scripts/generate_dashboards.py
 
 clean:
 	rm -rf $(VENV)

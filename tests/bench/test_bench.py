@@ -80,8 +80,8 @@ async def test_a_receipt_says_what_ran_and_where_that_is_not_what_was_asked(tria
     def load(settings: Settings) -> WithoutGraphs:
         return WithoutGraphs(settings, trial.groups, lambda: None)
 
-    bench = await trial.run(trial.plan(trial.units(*[0.1] * 5), arms="all-on,no-prepare", load=load))
-    on, off = bench.receipt().arms
+    bench = await trial.run(trial.plan(trial.units(*[0.1] * 5), arms="all-on,no-prepare,no-graphs", load=load))
+    on, off, without = bench.receipt().arms
     assert on.ran.switches == {
         "prepare_flight": "on",
         "vad_segmentation_reuse": "on",
@@ -90,6 +90,7 @@ async def test_a_receipt_says_what_ran_and_where_that_is_not_what_was_asked(tria
     assert off.ran.switches["prepare_flight"] == "off"
     assert (on.ran.lanes, on.ran.flight_units, on.ran.io_threads, on.ran.largest_flight) == (2, 2, 2, 2)
     assert on.differences == ("asr_cuda_graphs: asked on, ran inapplicable",)
+    assert without.differences == ()  # what is off and cannot apply is as asked
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def differences(settings: Settings, ran: Ran) -> Iterator[str]:
         ("group_seconds", settings.worker.group_seconds, ran.section_budget_seconds),
         *_model_differences(settings, ran),
     ):
-        if wanted != live:
+        if wanted != live and (wanted, live) != ("off", "inapplicable"):
             yield f"{name}: asked {wanted}, ran {live}"
 
 

@@ -74,6 +74,7 @@ class RefundReason(StrEnum):
     LATE_GRANT = "late_grant"
     NEIGHBOUR = "neighbour"
     LANE_GONE = "lane_gone"
+    ARTIFACTS = "artifacts"
 
 
 @dataclass(frozen=True, slots=True)

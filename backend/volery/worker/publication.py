@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 
 import structlog
 
@@ -13,15 +15,33 @@ from volery import metrics
 from volery.artifacts.store import ResultStore
 from volery.queue.store import JobStore, Publication
 from volery.results import UnitResult
-from volery.units import Reason, ResultClass, StoreError, Transcript, UnitError, UnitFailed, UnitRejected, UnitState
+from volery.units import (
+    ArtifactsUnavailable,
+    Reason,
+    RefundReason,
+    ResultClass,
+    StoreError,
+    Transcript,
+    UnitError,
+    UnitFailed,
+    UnitRejected,
+    UnitState,
+)
 from volery.worker.document import result_document
 from volery.worker.io_threads import IoThreads, Work
 from volery.worker.leases import LeaseKeeper
 from volery.worker.slots import Slot
+from volery.worker.stop import Stop
 
 log = structlog.get_logger(__name__)
 
 _COMMIT_RETRY_SECONDS = 0.5
+_WRITE_RETRY_SECONDS = (1.0, 30.0)
+"""First and longest wait before a result is written again."""
+
+PATIENCE_SECONDS = 300.0
+BURST_PATIENCE_SECONDS = 30.0
+"""How long a lane waits for a place that takes results; in a burst somebody waits for the lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +70,9 @@ class Publisher:
         io: IoThreads,
         switches: Callable[[], dict[str, str]],
         on_ended: OnEnded,
+        stop: Stop,
+        *,
+        burst: bool,
     ) -> None:
         self._store = store
         self._results = results
@@ -57,9 +80,15 @@ class Publisher:
         self._io = io
         self._switches = switches
         self._on_ended = on_ended
+        self._stop = stop
+        self._burst = burst
 
     async def publish(self, slots: Sequence[Slot]) -> Sequence[Slot]:
-        """Publish the slots that have an outcome and whose lease still holds; which they were."""
+        """Publish the slots that have an outcome and whose lease still holds; which they were.
+
+        Raises:
+            StoreError: in a burst, the place for results stayed out of use.
+        """
         mine = [slot for slot in slots if slot.outcome is not None and self._keeper.check(slot.held)]
         transcribed = [slot for slot in mine if isinstance(slot.outcome, Transcript)]
         written = await asyncio.gather(*(self._write(slot) for slot in transcribed))
@@ -74,15 +103,48 @@ class Publisher:
         document = partial(result_document, slot.held.lease, info, transcript, slot.timings, self._switches())
         write = partial(_timed_write, self._results, slot.held.token, document)
         try:
-            artifact = await asyncio.wrap_future(self._io.submit(Work.PUBLISH, write))
+            artifact = await self._write_with_patience(slot, write)
         except UnitError as error:
             slot.outcome = error
             return None
+        except StoreError:
+            raise
         except Exception as error:
             log.error("unexpected failure of a publication", key=slot.unit.key, exc_info=error)
             slot.outcome = UnitFailed(Reason.PUBLISH_FAILED, f"{type(error).__name__}: {error}")
             return None
+        if artifact is None:
+            return None
         return slot, Publication(slot.held.token, artifact, transcript.result_class, info.duration_s)
+
+    async def _write_with_patience(self, slot: Slot, write: Callable[[], str]) -> str | None:
+        """The artifact's name; None where the unit was given back, or its lease lost, before it could be written.
+
+        Where results cannot be written at all, the lane waits: transcribing more would be for
+        nothing, and it is no unit's fault.
+        """
+        give_up_at = monotonic() + (BURST_PATIENCE_SECONDS if self._burst else PATIENCE_SECONDS)
+        wait, longest = _WRITE_RETRY_SECONDS
+        while self._keeper.check(slot.held):
+            try:
+                return await asyncio.wrap_future(self._io.submit(Work.PUBLISH, write))
+            except ArtifactsUnavailable as error:
+                if self._stop.requested.is_set() or monotonic() >= give_up_at:
+                    await self._give_up(slot, error)
+                    return None
+                log.warning("a result cannot be written; trying again", key=slot.unit.key, error=error.message)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.requested.wait(), wait)
+            wait = min(2 * wait, longest)
+        return None
+
+    async def _give_up(self, slot: Slot, error: ArtifactsUnavailable) -> None:
+        """Give the unit back uncharged: another worker may reach the place for results."""
+        if self._burst and not self._stop.requested.is_set():
+            raise StoreError(f"results cannot be written: {error.message}")
+        slot.outcome = None
+        reason = self._stop.refund_reason if self._stop.requested.is_set() else RefundReason.ARTIFACTS
+        await self._keeper.refund([slot.held.token], reason)
 
     async def _commit(self, written: Sequence[tuple[Slot, Publication]]) -> None:
         """Commit results in one batch, trying again while the store is away and the leases hold."""

@@ -87,7 +87,9 @@ class Worker:
             loader=AudioLoader(source, audio, settings.group_seconds),
             io=self._io,
             keeper=self._keeper,
-            publisher=Publisher(store, results, self._keeper, self._io, self.switch_states, on_ended),
+            publisher=Publisher(
+                store, results, self._keeper, self._io, self.switch_states, on_ended, self.stop, burst=burst
+            ),
             stop=self.stop,
             prepare_whole_flight=prepare_whole_flight,
             on_span=on_span,

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from volery.bench.chaos.proxy import Proxy
 from volery.queue import JobStore, Publication, upgrade
-from volery.queue.engine import create_engine, parse_url
+from volery.queue.engine import _SERVER_SETTINGS, create_engine, parse_url
 from volery.units import RefundReason, ResultClass, StoreError, UnitState
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def troubled() -> Iterator[ThrowawayServer]:
 
     with ThrowawayServer(memory_folder()) as server:
         (server.data_folder / "pg_hba.conf").write_text(OWN_SERVER)
-        server.configure(fsync="off", deadlock_timeout="200ms")
+        server.configure(fsync="off", deadlock_timeout="2s")
         server.sql(f"CREATE ROLE keeper LOGIN PASSWORD '{PASSWORD}';")
         yield server
 
@@ -181,10 +181,10 @@ async def test_a_grant_whose_answer_was_lost_lapses_and_is_granted_again_uncharg
 async def test_a_network_that_stands_still_is_an_error_and_not_a_hang(
     proxy: Proxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("volery.queue.transactions._PATIENCE_SECONDS", 0.3)
     store = await through(proxy, database).open()
     standing = asyncio.create_task(proxy.stand_still(600))
     await asyncio.sleep(0)
+    monkeypatch.setattr(store._transactions, "_patience", 0.2)  # type: ignore[attr-defined]
     with pytest.raises(StoreError, match="it did not answer in time"):
         await store.pull("w", 1, 60)
     standing.cancel()
@@ -192,16 +192,18 @@ async def test_a_network_that_stands_still_is_an_error_and_not_a_hang(
 
 
 async def test_a_statement_that_waits_too_long_is_given_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("volery.queue.engine").queue.engine._SERVER_SETTINGS, "statement_timeout", "100ms")
     store = await database.open()
     await store.submit([unit("a")])
-    (lease,) = await store.pull("w", 1, 60)
+    (lease,) = await store.pull("w", 1, 600)
+    await store.close()
+    monkeypatch.setitem(_SERVER_SETTINGS, "statement_timeout", "1s")
+    store = await database.open()
     engine = create_engine(parse_url(database.url))
     async with engine.begin() as conn:
         await conn.execute(text("SELECT * FROM units FOR UPDATE"))
         with pytest.raises(StoreError, match="something holds locks"):
-            await store.renew([lease.token], 60)
-    assert await store.renew([lease.token], 60) == {lease.token}
+            await store.renew([lease.token], 600)
+    assert await store.renew([lease.token], 600) == {lease.token}
     await engine.dispose()
     await store.close()
 
@@ -211,10 +213,11 @@ async def test_the_victim_of_a_deadlock_begins_again(troubled: ThrowawayServer) 
     await asyncio.to_thread(upgrade, database.url)
     store = await database.open()
     await store.submit(units_named("a", "b"))
-    leases = await store.pull("w", 2, 60)
+    leases = await store.pull("w", 2, 600)
     engine = create_engine(parse_url(database.url))
     async with engine.begin() as other:
-        await other.execute(text("SET LOCAL deadlock_timeout = '600s'"))  # the store finds out, and is the victim
+        # The store is to find out and be the victim: it looks two seconds after it began to wait, the other never.
+        await other.execute(text("SET LOCAL deadlock_timeout = '600s'"))
         await other.execute(text("UPDATE units SET stream = stream WHERE key = 'b'"))
         refund = asyncio.create_task(store.refund([lease.token for lease in leases], RefundReason.DRAIN))
         await waiting_for_locks(database, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import sys
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,16 +56,7 @@ def status(
 
 async def read_status(store: JobStore) -> Status:
     """The status of a store."""
-    counts = await store.counts()
-    failed: list[tuple[float, int, UnitRecord]] = []
-    if any(counts.by_state.get(state) for state in _FAILED):
-        number = 0
-        async for record in store.records(states=_FAILED):
-            number += 1
-            heapq.heappush(failed, (record.finished_at or 0.0, number, record))
-            if len(failed) > _FAILURES:
-                heapq.heappop(failed)
-    return Status(counts, [record for *_, record in sorted(failed, reverse=True)])
+    return Status(await store.counts(), await store.latest(_FAILED, _FAILURES))
 
 
 async def _watch(store: JobStore) -> None:

@@ -23,13 +23,13 @@ class Plan:
 
     @property
     def pace_s(self) -> float:
-        """Seconds that the stub `process` takes for a unit, so that the work lasts about as long as the faults."""
-        return 0.4 * self.workers * self.seconds / self.units
+        """Seconds that the stub `process` takes for a unit, so that there is work for as long as there are faults."""
+        return 0.2 * self.workers * self.seconds / self.units
 
     @property
     def allowance_s(self) -> float:
         """Seconds after the faults within which every unit must have ended."""
-        return max(90.0, self.seconds)
+        return max(120.0, 2 * self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,34 +8,38 @@ only the models are stubs.
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
-import statistics
-import tempfile
-import threading
-import time
-import wave
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Annotated
+import sys
 
-import numpy as np
-import structlog
-import typer
-from pydantic import SecretStr
-from rich.console import Console
-from rich.table import Table
+sys.path = [folder for folder in sys.path if not folder.endswith("benchmarks")]  # `queue.py` there is no module `queue`
 
-from volery.artifacts import open_results, open_source
-from volery.queue import JobStore, open_store
-from volery.settings import AudioSettings, QueueSettings, WorkerSettings
-from volery.units import PreparedUnit, ResultClass, Segment, Transcript, Turn, Unit, UnitError, Word
-from volery.worker.gpu import GpuThread
-from volery.worker.publication import OnEnded
-from volery.worker.section import Process
-from volery.worker.worker import Worker
+import asyncio  # noqa: E402
+import json  # noqa: E402
+import logging  # noqa: E402
+import statistics  # noqa: E402
+import tempfile  # noqa: E402
+import threading  # noqa: E402
+import time  # noqa: E402
+import wave  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from dataclasses import asdict, dataclass, field  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Annotated  # noqa: E402
+
+import numpy as np  # noqa: E402
+import structlog  # noqa: E402
+import typer  # noqa: E402
+from pydantic import SecretStr  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from volery.artifacts import open_results, open_source  # noqa: E402
+from volery.queue import JobStore, open_store  # noqa: E402
+from volery.settings import AudioSettings, QueueSettings, WorkerSettings  # noqa: E402
+from volery.units import PreparedUnit, ResultClass, Segment, Transcript, Turn, Unit, UnitError, Word  # noqa: E402
+from volery.worker.gpu import GpuThread  # noqa: E402
+from volery.worker.publication import OnEnded  # noqa: E402
+from volery.worker.section import Process  # noqa: E402
+from volery.worker.worker import Worker  # noqa: E402
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 

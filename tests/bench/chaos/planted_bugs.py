@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 from sqlalchemy import and_, select
 
 from volery.bench.chaos import worker
@@ -9,7 +12,7 @@ from volery.bench.chaos.plan import WorkerOrder
 from volery.queue import statements
 from volery.queue.sql import SqlJobStore
 from volery.queue.tables import grants, units
-from volery.units import UnitState
+from volery.units import PreparedUnit, Transcript, UnitError, UnitState
 from volery.worker.leases import HeldLease
 
 
@@ -22,6 +25,7 @@ def complete_without_token(order: WorkerOrder) -> None:
     statements._HOLDS = and_(its_unit, statements._UNEXPIRED)
     statements.COMPLETE = statements._complete()
     HeldLease.holds = True  # type: ignore[method-assign, assignment]
+    _be_slow_with_suspects()
     worker.work(order)
 
 
@@ -50,3 +54,15 @@ def _reap_seldom() -> None:
         return await reap(self) if calls % 4 == 0 else 0
 
     SqlJobStore.reap = seldom  # type: ignore[method-assign]
+
+
+def _be_slow_with_suspects() -> None:
+    """The longer the next one has a unit, the more often the first one comes back in that time."""
+    process = worker.process
+
+    def slow(pace_s: float, group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        if len(group) <= 2:
+            time.sleep(1.5)
+        return process(pace_s, group)
+
+    worker.process = slow

@@ -23,6 +23,9 @@ from volery.units import ConfigurationError
 
 PREFIX = "BATCH_PIPELINE_"
 
+COMMIT = "^[0-9a-f]{40}$"
+SHA256 = "^[0-9a-f]{64}$"
+
 
 def data_folder() -> Path:
     """The user's data folder, where the embedded store and its artifacts live by default."""
@@ -176,6 +179,14 @@ class SpeechSettings(_Group):
     asr_model: str | None = Field(
         None, description="`pocket`, a .nemo path, a folder, or a hub name; unset: the engine's own."
     )
+    asr_model_revision: str | None = Field(
+        None, pattern=COMMIT, description="Commit that the ASR model's repository on the hub is pinned to."
+    )
+    asr_model_sha256: str | None = Field(
+        None,
+        pattern=SHA256,
+        description="SHA-256 that an ASR model from the hub or a path must have to be loaded; unset: not checked.",
+    )
     asr_batch_windows: int = Field(
         8, ge=1, description="Speech windows in one ASR batch; on an accelerator every batch is filled up to it."
     )
@@ -192,6 +203,15 @@ class SpeechSettings(_Group):
     )
     diarization_model: str | None = Field(
         None, description="`embedded`, a path or a hub name; unset: the embedded models."
+    )
+    diarization_model_revision: str | None = Field(
+        None, pattern=COMMIT, description="Commit that the diarization model's repository on the hub is pinned to."
+    )
+    diarization_model_sha256: str | None = Field(
+        None,
+        pattern=SHA256,
+        description="SHA-256 that a diarization model from the hub or a path must have to be loaded; "
+        "unset: not checked.",
     )
     speech_batch_windows: int = Field(
         0, ge=0, description="Windows in one segmentation batch; 0: 32 on an accelerator, 4 on a CPU."

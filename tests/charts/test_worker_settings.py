@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ def _other_than_default(schema: dict[str, Any]) -> Any:
     schema = next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema) | {
         "default": schema.get("default")
     }
+    if "pattern" in schema:
+        return "0" * next(length for length in (40, 64) if re.match(schema["pattern"], "0" * length))
     if "enum" in schema:
         return next(one for one in reversed(schema["enum"]) if one != schema["default"])
     match schema["type"]:

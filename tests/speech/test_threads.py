@@ -24,9 +24,9 @@ def test_operators_run_on_one_thread_only_for_a_while() -> None:
 @pytest.mark.models
 def test_embeddings_are_the_same_on_however_many_threads() -> None:
     from volery.speech.embedding import CamPlusPlusEmbedding
-    from volery.speech.models import embedding_weights
+    from volery.speech.models import EMBEDDING
 
-    embedding = CamPlusPlusEmbedding(embedding_weights().path, torch.device("cpu"))
+    embedding = CamPlusPlusEmbedding(EMBEDDING.find().path, torch.device("cpu"))
     waveforms = torch.randn(3, 1, 32_000, generator=torch.Generator().manual_seed(0))[[0, 0, 1, 2, 2]]
     masks = torch.tensor([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], dtype=torch.float32)
     before = torch.get_num_threads()

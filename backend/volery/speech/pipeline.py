@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,11 @@ import torch
 from volery import metrics
 from volery.settings import ProviderConfig, SpeechSettings
 from volery.speech.asr import AsrEngine, Hypothesis, SwitchState, asked_language
+from volery.speech.choice import asr_pinned, diarization_pinned, engine_of
 from volery.speech.device import choose_device, use_threads
 from volery.speech.diarization import Diarizer, load_diarizer
 from volery.speech.failures import as_unit_error, described
-from volery.speech.models import POCKET, segmentation_weights
+from volery.speech.models import POCKET, SEGMENTATION
 from volery.speech.quiet import hush
 from volery.speech.segmentation import Segmenter
 from volery.speech.segments import Activity, whole_ms
@@ -29,7 +29,6 @@ from volery.speech.whisper import load_whisper
 from volery.speech.windows import SpeechWindow, cut_windows, windows_of
 from volery.units import (
     SAMPLE_RATE,
-    ConfigurationError,
     ModelInfo,
     PreparedUnit,
     QuarantineError,
@@ -215,9 +214,9 @@ def load_pipeline(speech: SpeechSettings, provider: ProviderConfig) -> SpeechPip
     device = choose_device(speech.device)
     batch = speech.speech_batch_windows or (CPU_BATCH if device.type == "cpu" else ACCELERATOR_BATCH)
     asr = _load_asr(speech, provider, device)
-    segmenter = Segmenter(segmentation_weights(), batch, device) if speech.vad_engine == "pyannote" else None
+    segmenter = Segmenter(SEGMENTATION.find(), batch, device) if speech.vad_engine == "pyannote" else None
     vad: VadEngine = PyannoteVad(segmenter) if segmenter else SileroVad()
-    diarizer = load_diarizer(speech.diarization_model, segmenter, batch, device)
+    diarizer = load_diarizer(speech.diarization_model, segmenter, batch, device, diarization_pinned(speech))
     use_threads(speech.cpu_threads)
     reuse = reuse_state(provider.vad_segmentation_reuse_enabled, segmenter, diarizer)
     return SpeechPipeline(speech, vad, diarizer, asr, reuse)
@@ -230,26 +229,10 @@ def reuse_state(enabled: bool, segmenter: Segmenter | None, diarizer: Diarizer) 
     return "on" if enabled else "off"
 
 
-def _engine_of(speech: SpeechSettings) -> Literal["parakeet", "whisper"]:
-    """What transcribes; the pocket model is a Parakeet, wherever the other models come from.
-
-    Raises:
-        ConfigurationError: Whisper is asked to run a Parakeet.
-    """
-    if speech.asr_model != POCKET:
-        return speech.asr_engine or ("whisper" if speech.models == "embedded" else "parakeet")
-    if speech.asr_engine == "whisper":
-        raise ConfigurationError(
-            "BATCH_PIPELINE_ASR_MODEL=pocket is a Parakeet, which BATCH_PIPELINE_ASR_ENGINE=whisper cannot run: "
-            "unset one of them"
-        )
-    return "parakeet"
-
-
 def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.device) -> AsrEngine:
-    embedded = speech.models == "embedded"
-    if _engine_of(speech) == "whisper":
-        return load_whisper(speech.asr_model, embedded=embedded, cpu_threads=speech.cpu_threads)
+    embedded, pinned = speech.models == "embedded", asr_pinned(speech)
+    if engine_of(speech) == "whisper":
+        return load_whisper(speech.asr_model, embedded=embedded, cpu_threads=speech.cpu_threads, pinned=pinned)
     # NeMo takes seconds to import and is an engine of its own.
     from volery.speech import parakeet
     from volery.speech.decoding_mode import DecodingMode
@@ -261,4 +244,4 @@ def _load_asr(speech: SpeechSettings, provider: ProviderConfig, device: torch.de
         precision_of(speech.asr_precision, device, tf32=speech.asr_tf32_enabled),
         parakeet.BatchShape(speech.asr_batch_windows, speech.asr_window_seconds) if on_accelerator else None,
     )
-    return parakeet.load_parakeet(speech.asr_model or (POCKET if embedded else None), device, options)
+    return parakeet.load_parakeet(speech.asr_model or (POCKET if embedded else None), device, options, pinned)

@@ -72,7 +72,7 @@ class Segmenter:
     """pyannote segmentation over whole units, in windows of 10 s every second."""
 
     def __init__(self, weights: Weights, batch: int, device: torch.device) -> None:
-        self.weights = weights
+        self.weights = weights.checked()
         self.model = cast("Model", Model.from_pretrained(weights.path, map_location=device)).eval()
         self.inference = FullBatchInference(
             self.model,

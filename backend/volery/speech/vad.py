@@ -67,7 +67,7 @@ class SileroVad:
     """Silero VAD, TorchScript, on the CPU."""
 
     def __init__(self) -> None:
-        weights = models.silero_weights()
+        weights = models.SILERO.find().checked()
         self.info = weights.info("vad")
         self._model = torch.jit.load(weights.path, map_location="cpu").eval()  # type: ignore[no-untyped-call]
 

@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 from faster_whisper import WhisperModel
-from faster_whisper.utils import download_model
 
-from volery.speech import models
 from volery.speech.asr import Hypothesis, HypothesisWord, SwitchState, tidy
+from volery.speech.choice import ASR_SETTING, NOT_PINNED, Pinned, whisper_model
 from volery.speech.device import available_cpus
 from volery.speech.windows import SpeechWindow
 from volery.units import SAMPLE_RATE, ConfigurationError, ModelInfo
-
-SETTING = "BATCH_PIPELINE_ASR_MODEL"
-HUB_MODEL = "Systran/faster-whisper-small"
 
 LOOP_RATIO = 2.4
 """A text that compresses better than this repeats itself (Radford et al., 2022, section 4.5)."""
@@ -88,26 +84,19 @@ def _words(segments: Sequence[Any]) -> Iterator[HypothesisWord]:
                 yield HypothesisWord(text, float(word.start), float(word.end), float(word.probability))
 
 
-def load_whisper(name: str | None, *, embedded: bool, cpu_threads: int) -> WhisperEngine:
+def load_whisper(name: str | None, *, embedded: bool, cpu_threads: int, pinned: Pinned = NOT_PINNED) -> WhisperEngine:
     """The engine for a folder or a hub name; unset: the embedded model, or the hub's small one.
 
     Raises:
-        ConfigurationError: the model cannot be found, fetched or loaded.
+        ConfigurationError: the model cannot be found, fetched or loaded, or is not what is pinned.
     """
-    if name is None and embedded:
-        weights = models.whisper_weights()
-    elif name is not None and models.is_local(name):
-        weights = models.Weights(Path(name).name, "path", models.local_path(name, SETTING) / "model.bin")
-    else:
-        weights = _fetched(name or HUB_MODEL)
-    if not weights.path.is_file():
-        raise ConfigurationError(f"{SETTING}={name} holds no model.bin: name a folder of a CTranslate2 Whisper model")
+    weights = whisper_model(name, pinned, embedded=embedded).fetch()
+    if not (weights.path / "model.bin").is_file():
+        raise ConfigurationError(
+            f"{ASR_SETTING}={name} holds no model.bin: name a folder of a CTranslate2 Whisper model"
+        )
+    info = weights.checked().info("asr")
     try:
-        return WhisperEngine(weights.path.parent, weights.info("asr"), cpu_threads)
+        return WhisperEngine(weights.path, info, cpu_threads)
     except (RuntimeError, ValueError) as error:
         raise ConfigurationError(f"the Whisper model {weights.name} cannot be loaded: {error}") from error
-
-
-def _fetched(name: str) -> models.Weights:
-    with models.from_hub(name, SETTING):
-        return models.Weights(name, "hub", Path(download_model(name)) / "model.bin")

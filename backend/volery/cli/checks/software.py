@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from volery.settings import SpeechSettings
 from volery.units import ConfigurationError
 
 if TYPE_CHECKING:
-    from volery.speech.models import Weights
+    from volery.speech.models import Carried
 
 _EXTRAS = ("worker", "embedded", "gcs", "postgres")
 _REQUIREMENT = re.compile(
@@ -50,26 +51,26 @@ def _problem(name: str, pin: str | None) -> str | None:
 
 def check_models(speech: SpeechSettings) -> Iterator[Check]:
     """The weights in installed packages with their digests, and whether the hub answers."""
-    try:
-        from volery.speech import models
-    except ModuleNotFoundError as error:
+    if importlib.util.find_spec("huggingface_hub") is None:
         advice = "where a worker is to run: pip install 'volery[worker,embedded]'"
-        yield Check("Models", Verdict.WARNING, f"not looked for: {error.name} is not installed", advice)
+        yield Check("Models", Verdict.WARNING, "not looked for: huggingface_hub is not installed", advice)
         return
-    yield _weights("vad (silero)", models.silero_weights)
-    yield _weights("segmentation", models.segmentation_weights)
-    yield _weights("embedding", models.embedding_weights)
-    yield _weights("asr (whisper)", models.whisper_weights)
-    yield _weights("asr (pocket)", models.pocket_weights)
+    from volery.speech.models import CARRIED
+
+    for model in CARRIED:
+        yield _carried(model)
     yield check_hub(speech.models)
 
 
-def _weights(name: str, find: Callable[[], Weights]) -> Check:
+def _carried(model: Carried) -> Check:
+    name = f"Model {model.role} ({model.name})"
     try:
-        info = find().info(name)
+        weights = model.find()
     except ConfigurationError as error:
-        return Check(f"Model {name}", Verdict.WARNING, "not found", str(error))
-    return Check(f"Model {name}", Verdict.OK, f"{info.name} ({info.source}), sha256 {info.digest[:12]}")
+        return Check(name, Verdict.WARNING, "not found", str(error))
+    if weights.differs:
+        return Check(name, Verdict.FAILED, f"sha256 {weights.digest}, not {model.sha256}", model.pin.advice)
+    return Check(name, Verdict.OK, f"{weights.source}, sha256 {weights.digest[:12]}")
 
 
 def check_hub(models: str) -> Check:

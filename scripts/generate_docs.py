@@ -1,4 +1,4 @@
-"""Write docs/reference from the code: settings, results, manifests, commands, series and exit codes.
+"""Write docs/reference from the code: settings, results, manifests, commands, series, exit codes and models.
 
 With --check nothing is written: what is stale is shown as a diff, and the exit code is 1.
 """
@@ -25,6 +25,8 @@ from volery.cli.exits import ExitCode
 from volery.cli.manifest import UnitLine
 from volery.results import UnitResult
 from volery.settings import GROUPS, PREFIX, data_folder
+from volery.speech.hub import HUB_LICENCES
+from volery.speech.models import CARRIED, WHISPER_FILES
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _MADE = "<!-- Made by scripts/generate_docs.py; do not edit. -->\n\n"
@@ -208,6 +210,73 @@ def exit_codes_page() -> str:
     return _MADE + "# Exit codes\n\n" + _table(("code", "name", "what it says"), *rows)
 
 
+_MODELS_INTRO = """# Models
+
+`volery models list` shows those that the present settings use, `volery models verify` compares their digests, and
+`volery models pull` fetches those of the hub; it is an init step of the chart. Opening a checkpoint or a `.nemo` file
+can run code that is in it, so nothing is opened before its digest was compared: where it is another than is pinned, the
+worker says both and does not start (exit code 3).
+
+## Carried by packages
+
+Their digests are part of Volery.
+
+"""
+
+_MODELS_HUB = """
+## From the hub
+
+Fetched where the settings ask for them, into the cache below `HF_HOME`. Any other model of the hub can be named; its
+page there says its licence.
+
+"""
+
+_MODELS_PINS = """
+None of these has a digest that is part of Volery. Pin what you have tried: `volery models pull`, then
+`volery models list`, whose found digest goes into a setting, as does the commit (the name below `snapshots` in the path
+that it shows). A model of the hub without a pinned digest is loaded, with one warning in the log that names the digest.
+
+| | commit, of a model from the hub | digest, of one from the hub or at a path |
+| --- | --- | --- |
+| ASR | `BATCH_PIPELINE_ASR_MODEL_REVISION` | `BATCH_PIPELINE_ASR_MODEL_SHA256` |
+| diarization | `BATCH_PIPELINE_DIARIZATION_MODEL_REVISION` | `BATCH_PIPELINE_DIARIZATION_MODEL_SHA256` |
+
+A pin that cannot apply, such as a digest beside a model that a package carries, is refused and not passed over.
+
+## What is hashed
+
+Of a model that is one file, such as a `.nemo`, the file: the digest is what `sha256sum` prints.
+
+Of a model that is a folder, the list of its files: what `sha256sum` prints for each, sorted by path. Files and folders
+whose name starts with a dot are left out.
+
+```sh
+cd FOLDER && find -L . -type f -not -path '*/.*' -printf '%P\\n' | LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum
+```
+
+- **A CTranslate2 Whisper model** is {whisper};
+  other files in its folder are never opened and do not count.
+- **A diarization pipeline** is every file in the folder of its `config.yaml`. Where its digest is pinned, it may take
+  models from that folder only (`$model/…`): those from elsewhere no digest would cover.
+
+A file is hashed once, before it is loaded; whoever can write to it afterwards, or to the packages, can still harm. Keep
+model folders and the cache writable for the worker alone.
+"""
+
+
+def models_page() -> str:
+    """Every model that Volery ships, finds in packages or fetches by name: licences and digests."""
+    carried = [(one.name, one.role, one.licence, one.package.replace("_", "-"), f"`{one.sha256}`") for one in CARRIED]
+    return (
+        _MADE
+        + _MODELS_INTRO
+        + _table(("model", "role", "licence", "package", "SHA-256"), *carried)
+        + _MODELS_HUB
+        + _table(("model", "licence"), *HUB_LICENCES.items())
+        + _MODELS_PINS.format(whisper=", ".join(f"`{name}`" for name in WHISPER_FILES))
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "result.schema.json": result_schema,
@@ -216,6 +285,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": commands_page,
     "metrics.md": metrics_page,
     "exit-codes.md": exit_codes_page,
+    "models.md": models_page,
 }
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from volery.cli.exporter import exporter
 from volery.cli.flags import flags
 from volery.cli.gate import gate
 from volery.cli.gc import gc
+from volery.cli.models import models
 from volery.cli.operate import cancel, db, requeue
 from volery.cli.output import drop_output, say_error, write
 from volery.cli.results import results
@@ -68,6 +69,7 @@ app.command()(gc)
 app.add_typer(db, name="db")
 app.command()(exporter)
 app.command()(flags)
+app.add_typer(models, name="models")
 app.command()(gate)
 app.command()(doctor)
 app.command()(demo)

@@ -79,6 +79,19 @@ Only null ones are left out, and the schema admits null only where the worker kn
   value: void
 {{- end }}
 
+{{/* Where models of the hub are kept, and the token for those that ask for one. */}}
+{{- define "volery-worker.modelHub" -}}
+- name: HF_HOME
+  value: /models
+{{- with .Values.hubToken.secretName }}
+- name: HF_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ . }}
+      key: {{ $.Values.hubToken.secretKey }}
+{{- end }}
+{{- end }}
+
 {{- define "volery-worker.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 10001

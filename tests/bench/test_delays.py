@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from volery.artifacts import open_results, open_source
-from volery.bench.delays import Distribution, IoDelays, Sleeper, SlowResults, SlowSource, fixed, parse_io, slow_store
+from volery.bench.delays import Distribution, IoDelays, Sleeper, SlowSource, fixed, parse_io, slow_results, slow_store
 from worker.stubs import Bench, write_wav
 
 
@@ -57,7 +57,7 @@ async def test_files_results_and_pulls_are_what_they_would_be_without_sleeps(tmp
     with_sleeps = SlowSource(open_source(), sleeper).open(path.as_uri(), 1 << 20)
     assert with_sleeps.stream.read() == path.read_bytes()
     with_sleeps.close()
-    results = SlowResults(open_results((tmp_path / "results").as_uri()), sleeper)
+    results = slow_results(open_results((tmp_path / "results").as_uri()), sleeper)
     results.check()
     assert results.read(results.write("token1", b"{}")) == b"{}"
     bench = await Bench.open(tmp_path)

@@ -137,25 +137,22 @@ class SlowSource:
         return self._source.open(uri, max_bytes)
 
 
-class SlowResults:
-    """A result store that takes time to write."""
-
+class _SlowWrite:
     def __init__(self, results: ResultStore, sleeper: Sleeper) -> None:
         self._results = results
         self._sleeper = sleeper
 
     def write(self, token: str, document: bytes) -> str:
-        """Sleep, then write; see `ResultStore.write`."""
         self._sleeper.sleep()
         return self._results.write(token, document)
 
-    def read(self, artifact: str) -> bytes:
-        """The document; see `ResultStore.read`."""
-        return self._results.read(artifact)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._results, name)
 
-    def check(self) -> None:
-        """See `ResultStore.check`."""
-        self._results.check()
+
+def slow_results(results: ResultStore, sleeper: Sleeper) -> ResultStore:
+    """A result store that takes time to write."""
+    return cast("ResultStore", _SlowWrite(results, sleeper))
 
 
 class _SlowPull:

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from volery.artifacts import ResultStore, open_results, open_source
-from volery.bench.delays import IoDelays, Sleepers, SlowResults, SlowSource, slow_store
+from volery.bench.delays import IoDelays, Sleepers, SlowSource, slow_results, slow_store
 from volery.bench.environment import private
 from volery.bench.figures import lane_figures
 from volery.bench.meter import Meter, peak_rss_bytes
@@ -76,7 +76,7 @@ async def _measured(job: Job, store: JobStore, gpu: GpuThread, on_ended: Callabl
         Parts(
             store=slow_store(store, sleepers.admission),
             source=SlowSource(open_source(), sleepers.fetch),
-            results=SlowResults(results, sleepers.publish),
+            results=slow_results(results, sleepers.publish),
             process=job.models.process,
             gpu=gpu,
         ),

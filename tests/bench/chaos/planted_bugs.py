@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 
 from sqlalchemy import and_, select
 
 from volery.bench.chaos import worker
-from volery.bench.chaos.plan import WorkerOrder
-from volery.queue import statements
+from volery.bench.chaos.plan import LEASE_SECONDS, WorkerOrder
+from volery.queue import Publication, statements
 from volery.queue.sql import SqlJobStore
 from volery.queue.tables import grants, units
 from volery.units import PreparedUnit, Transcript, UnitError, UnitState
@@ -26,6 +27,7 @@ def complete_without_token(order: WorkerOrder) -> None:
     statements.COMPLETE = statements._complete()
     HeldLease.holds = True  # type: ignore[method-assign, assignment]
     _be_slow_with_suspects()
+    _stall_before_commits(order.seed)
     worker.work(order)
 
 
@@ -54,6 +56,18 @@ def _reap_seldom() -> None:
         return await reap(self) if calls % 4 == 0 else 0
 
     SqlJobStore.reap = seldom  # type: ignore[method-assign]
+
+
+def _stall_before_commits(seed: int) -> None:
+    """Now and then the whole event loop stands still past a lease, just before results are committed."""
+    complete, chance = SqlJobStore.complete, random.Random(seed)
+
+    async def stalled(self: SqlJobStore, publications: Sequence[Publication]) -> frozenset[str]:
+        if chance.random() < 0.3:
+            time.sleep(LEASE_SECONDS * chance.uniform(1.3, 2.0))  # noqa: ASYNC251  # renewals are to stand still too
+        return await complete(self, publications)
+
+    SqlJobStore.complete = stalled  # type: ignore[method-assign]
 
 
 def _be_slow_with_suspects() -> None:

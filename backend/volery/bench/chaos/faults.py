@@ -21,6 +21,7 @@ _STOP_EVERY_S = 6.0
 _STAND_STILL_EVERY_S = 2.5
 _CUT_EVERY_S = 3.0
 _DRAIN_EVERY_S = 5.0
+_HURRY_AFTER_S = 0.1
 _SHORTEN_EVERY_S = 4.0
 _SHORT_FOR_S = 0.7
 _LOOK_EVERY_S = 0.1
@@ -90,7 +91,12 @@ class Faults:
         self._proxies[await self._anyone()].break_in_next_commit(self._chance.choice(["before", "after"]))
 
     async def _drain(self) -> None:
-        self.done["processes drained"] += self._crew.signal(await self._anyone(), signal.SIGTERM)
+        """Drain a process; every other time it is soon told again, and gives all back at once."""
+        place = await self._anyone()
+        self.done["processes drained"] += self._crew.signal(place, signal.SIGTERM)
+        if self.done["processes drained"] % 2:
+            await asyncio.sleep(_HURRY_AFTER_S)
+            self._crew.signal(place, signal.SIGTERM)
 
     async def _shorten(self) -> None:
         """Cut a file short under its readers, then write the rest again."""

@@ -140,12 +140,15 @@ class _Run:
         await engine.dispose()
         results = open_results((self._folder / "artifacts").as_uri())
         found: dict[str, str | None] = {}
+        cut_short: set[str] = set()
         for unit in of_units:
             with suppress(StoreError, ValueError):
                 if unit["artifact"]:
                     document = json.loads(results.read(unit["artifact"]))
                     found[unit["key"]] = document["text"] if document["key"] == unit["key"] else None
-        return Evidence(of_units, of_grants, self._expected, found)
+                    if document["audio"]["truncated"]:
+                        cut_short.add(unit["key"])
+        return Evidence(of_units, of_grants, self._expected, found, frozenset(cut_short))
 
     def _outcome(self, evidence: Evidence, settled_s: float) -> Outcome:
         return Outcome(

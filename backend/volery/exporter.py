@@ -51,14 +51,17 @@ async def run_exporter(
 
 async def _export(settings: Settings, health: Health, interval_s: float) -> None:
     store: JobStore | None = None
+    said = ""
     try:
         while True:
             try:
                 store = store or await open_store(settings.queue)
                 _show(await store.counts())
-                health.store_seen = monotonic()
+                health.store_seen, said = monotonic(), ""
             except StoreError as error:
-                log.warning("the store cannot be reached; trying again", seconds=interval_s, error=str(error))
+                if said != str(error):  # once for each trouble, not for each count
+                    said = str(error)
+                    log.warning("the store cannot be used; trying again", seconds=interval_s, error=said)
                 _show_nothing()
             await asyncio.sleep(interval_s)
     finally:

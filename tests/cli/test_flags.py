@@ -19,9 +19,9 @@ from volery.worker.probes import ProbeServer
 BY_NAME = pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: switch.name)
 
 
-def flags(cli: Cli, *arguments: str) -> dict[str, dict[str, Any]]:
+def flags(cli: Cli, *arguments: str, code: int = 0) -> dict[str, dict[str, Any]]:
     result = cli("flags", "--json", *arguments)
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == code, result.stderr
     return {one["switch"]: one for one in json.loads(result.stdout)["switches"]}
 
 
@@ -29,7 +29,8 @@ def flags(cli: Cli, *arguments: str) -> dict[str, dict[str, Any]]:
 def worker_url() -> Iterator[str]:
     """The real metrics port, whose worker reports graphs as inapplicable and preparation as off."""
     metrics.SWITCH_STATE.clear()
-    for name, state in (("prepare_flight", "off"), ("asr_cuda_graphs", "inapplicable")):
+    states = {"prepare_flight": "off", "vad_segmentation_reuse": "on", "asr_cuda_graphs": "inapplicable"}
+    for name, state in states.items():
         for other in ("on", "off", "inapplicable"):
             metrics.SWITCH_STATE.labels(name, other).set(float(other == state))
     probes = ProbeServer(Health(stall_seconds=60.0), "127.0.0.1", 0)
@@ -83,17 +84,17 @@ def test_a_value_that_makes_no_sense_is_named(cli: Cli, monkeypatch: pytest.Monk
 
 
 def test_a_running_worker_says_what_its_switches_are(cli: Cli, worker_url: str) -> None:
-    shown = flags(cli, "--url", worker_url)
+    shown = flags(cli, "--url", worker_url, code=8)
     assert {name: one["live"] for name, one in shown.items()} == {
         "prepare_flight": "off",
-        "vad_segmentation_reuse": "not reported",
+        "vad_segmentation_reuse": "on",
         "asr_cuda_graphs": "inapplicable",
     }
 
 
 def test_a_worker_that_does_otherwise_than_is_asked_for_is_pointed_out(cli: Cli, worker_url: str) -> None:
     result = cli("flags", "--url", worker_url)
-    assert result.exit_code == 0
+    assert result.exit_code == 8
     assert result.stderr == "prepare_flight is off in the worker, but this environment asks for on\n"
 
 
@@ -101,7 +102,22 @@ def test_a_worker_that_does_what_is_asked_for_is_not(
     cli: Cli, worker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BATCH_PIPELINE_PREPARE_FLIGHT_ENABLED", "false")
-    assert cli("flags", "--url", worker_url).stderr == ""
+    result = cli("flags", "--url", worker_url)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_a_switch_that_a_worker_does_not_report_is_pointed_out(cli: Cli, worker_url: str) -> None:
+    metrics.SWITCH_STATE.remove("vad_segmentation_reuse", "on")
+    result = cli("flags", "--url", worker_url)
+    assert result.exit_code == 8
+    assert "vad_segmentation_reuse is not reported in the worker" in result.stderr
+
+
+def test_metrics_without_any_switch_are_no_workers(cli: Cli, worker_url: str) -> None:
+    metrics.SWITCH_STATE.clear()
+    result = cli("flags", "--url", worker_url)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "no switch is reported" in result.stderr
 
 
 def test_a_worker_that_does_not_answer_is_an_error(cli: Cli, worker_url: str) -> None:

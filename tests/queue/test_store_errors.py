@@ -35,6 +35,12 @@ async def test_what_is_no_url_is_named_by_its_setting(url: str) -> None:
     assert PASSWORD not in said
 
 
+async def test_a_password_with_an_at_sign_is_not_taken_for_a_host() -> None:
+    said = await refusal(f"postgresql://me:one@{PASSWORD}@host/db")
+    assert "%40" in said
+    assert PASSWORD not in said
+
+
 async def test_other_databases_are_refused() -> None:
     said = await refusal(f"mysql://me:{PASSWORD}@host/db")
     assert "'mysql'; Volery runs on sqlite and postgresql" in said
@@ -51,7 +57,7 @@ async def test_a_server_that_does_not_answer_is_named_without_its_password() -> 
         unanswered.bind(("127.0.0.1", 0))
         port = unanswered.getsockname()[1]
         said = await refusal(f"postgresql://me:{PASSWORD}@127.0.0.1:{port}/jobs")
-    assert "the PostgreSQL store jobs at 127.0.0.1 cannot be used" in said
+    assert f"the PostgreSQL store jobs at 127.0.0.1:{port} cannot be used" in said
     assert "check BATCH_PIPELINE_DATABASE_URL and that the database runs" in said
     assert PASSWORD not in said
 

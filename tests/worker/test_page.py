@@ -106,6 +106,12 @@ def test_a_failure_that_is_tried_again_is_a_trouble_and_a_success_is_none(board:
     assert [(trouble.key, trouble.outcome) for trouble in board.view().troubles] == [("b", "retry")]
 
 
+def test_a_unit_whose_result_cannot_be_written_is_a_trouble_and_has_not_ended(board: Board) -> None:
+    board.ended(UnitEnded("a", UnitState.LEASED, Reason.PUBLISH_FAILED, "no space left"))
+    assert board.view().ended == {}
+    assert [(trouble.key, trouble.outcome) for trouble in board.view().troubles] == [("a", "waiting")]
+
+
 def test_what_a_unit_is_called_cannot_become_markup(board: Board, health: Health) -> None:
     board.ended(UnitEnded("<script>alert(1)</script>", UnitState.REJECTED, Reason.AUDIO_UNDECODABLE, "<b>"))
     shown = page(board, health)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from volery.artifacts.store import ResultStore
-from volery.units import ArtifactsUnavailable, Reason, StoreError
+from volery.units import ArtifactsUnavailable, Reason, StoreError, UnitState
 from volery.worker import publication
 from volery.worker.worker import Ending
 from worker.stubs import Bench
@@ -44,6 +44,15 @@ async def test_a_result_is_written_again_until_it_can_be(bench: Bench) -> None:
     assert await bench.endings() == {"u0": ["done"], "u1": ["done"]}
 
 
+async def test_who_watches_is_told_once_that_a_result_cannot_be_written(bench: Bench) -> None:
+    await bench.submit(0.2)
+    await bench.worker(results=Full(bench.results, times=5)).run()
+    assert [(one.state, one.reason) for one in bench.ended] == [
+        (UnitState.LEASED, Reason.PUBLISH_FAILED),
+        (UnitState.DONE, None),
+    ]
+
+
 async def test_a_drain_gives_back_uncharged_what_cannot_be_written(bench: Bench) -> None:
     await bench.submit(0.2)
     full = Full(bench.results, times=10**9)
@@ -65,7 +74,7 @@ async def test_a_unit_goes_back_uncharged_once_a_lane_has_waited_long_enough(
     full = Full(bench.results, times=1)
     worker = bench.worker(results=full, burst=False, lanes=1)
     running = asyncio.create_task(worker.run())
-    while not bench.ended:
+    while not any(one.state is UnitState.DONE for one in bench.ended):
         await asyncio.sleep(0.01)
     worker.stop.drain()
     await running

@@ -85,7 +85,7 @@ def _assignment(arm: str, word: str) -> dict[str, str]:
     if name in PRIVATE:
         raise ValueError(f"arm {arm}: {name} cannot be set, every run has its own")
     if name not in known_names():
-        raise ValueError(f"arm {arm}: {name} is no setting; `volery flags` lists them")
+        raise ValueError(f"arm {arm}: {name} is no setting; docs/reference/settings.md lists them")
     return {name: value}
 
 

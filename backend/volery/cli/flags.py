@@ -16,7 +16,7 @@ from rich.text import Text
 
 from volery import metrics
 from volery.cli.environment import read
-from volery.cli.exits import UsageError
+from volery.cli.exits import ExitCode, UsageError
 from volery.cli.output import say, tables, write_json
 from volery.settings import SWITCHES, ProviderConfig, Switch, check_environment
 from volery.units import ConfigurationError
@@ -37,16 +37,19 @@ def flags(
 
     With --url also what it is on the live objects of a worker: on, off or inapplicable. Run it
     in the worker's own container, and what is asked for is what that worker was started with.
+    Exits with 8 where a switch is not as asked for, or is not reported.
     """
     check_environment()
     shown = [*_asked(read(ProviderConfig), live_states(url) if url is not None else None)]
     if as_json:
         write_json({"switches": [one.as_json() for one in shown]}, indent=2)
-        return
-    tables().print(*map(_block, shown), sep="\n")
-    for one in shown:
-        if one.differs:
-            say(f"{one.switch.name} is {one.live} in the worker, but this environment asks for {one.value}", "red")
+    else:
+        tables().print(*map(_block, shown), sep="\n")
+    wrong = [one for one in shown if one.differs]
+    for one in wrong:
+        say(f"{one.switch.name} is {one.live} in the worker, but this environment asks for {one.value}", "red")
+    if wrong:
+        raise typer.Exit(ExitCode.SWITCH_DIFFERS)
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class Shown:
 
     @property
     def differs(self) -> bool:
-        """Whether the worker does something else than is asked for; where it cannot apply, it does not."""
-        return self.live in ("on", "off") and self.live != self.value
+        """Whether the worker does something else than is asked for, or does not say; one that cannot apply does not."""
+        return self.live not in (None, "inapplicable", self.value)
 
     def as_json(self) -> dict[str, Any]:
         """One object, `live` only where a worker was asked."""
@@ -92,7 +95,7 @@ def live_states(url: str) -> dict[str, str]:
 
     Raises:
         UsageError: it is no HTTP address.
-        ConfigurationError: nothing answers there with metrics.
+        ConfigurationError: nothing answers there with the switches of a worker.
     """
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--url takes the address of a worker's metrics, such as http://localhost:9090/metrics: {url}")
@@ -103,7 +106,10 @@ def live_states(url: str) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"no metrics of a worker can be read at {url}: {error}") from error
     samples = (sample for family in families if family.name == series.name for sample in family.samples)
-    return {sample.labels["switch"]: sample.labels["state"] for sample in samples if sample.value == 1}
+    states = {sample.labels["switch"]: sample.labels["state"] for sample in samples if sample.value == 1}
+    if not states:
+        raise ConfigurationError(f"no switch is reported at {url}: it is no worker's, or its models are not loaded yet")
+    return states
 
 
 def _block(one: Shown) -> Group:

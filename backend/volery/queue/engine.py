@@ -39,6 +39,8 @@ def parse_url(text: str) -> URL:
         raise StoreError(
             f"{SETTING} is not a database URL; write sqlite:////folder/volery.db or postgresql://user@host/database"
         ) from None
+    if "@" in (url.host or ""):  # part of a password, which no message may hold
+        raise StoreError(f"{SETTING} holds more than one @: write one in a user or password as %40")
     backend = url.drivername.partition("+")[0]
     if backend not in _DRIVERS:
         raise StoreError(f"{SETTING} names {backend!r}; Volery runs on sqlite and postgresql")

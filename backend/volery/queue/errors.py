@@ -90,4 +90,5 @@ def describe(url: URL) -> str:
     """The store in a few words, without user, password or options."""
     if url.get_backend_name() == "sqlite":
         return f"the SQLite store {url.database}"
-    return f"the PostgreSQL store {url.database} at {url.host or 'its socket'}"
+    place = f"{url.host}:{url.port}" if url.host and url.port else url.host or "its socket"
+    return f"the PostgreSQL store {url.database} at {place}"

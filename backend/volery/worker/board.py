@@ -119,10 +119,11 @@ class Board:
             self._lanes[span.lane] = LaneView(span.lane, doing, span.ended_s, kept)
 
     def ended(self, unit: UnitEnded) -> None:
-        """A unit has ended, or failed and will be tried again."""
-        outcome = "retry" if unit.state is UnitState.READY else unit.state.value
+        """A unit has ended, or failed and will be tried again, or cannot be published yet."""
+        outcome = {UnitState.READY: "retry", UnitState.LEASED: "waiting"}.get(unit.state, unit.state.value)
         with self._lock:
-            self._ended[outcome] = self._ended.get(outcome, 0) + 1
+            if unit.state is not UnitState.LEASED:
+                self._ended[outcome] = self._ended.get(outcome, 0) + 1
             if unit.state is not UnitState.DONE:
                 self._troubles.appendleft(Trouble(_now(), unit.key, outcome, unit.reason or "", unit.error or ""))
 

@@ -53,7 +53,9 @@ class Health:
             return "models are loading"
         if self.draining:
             return "draining"
-        if self.store_seen is None or monotonic() - self.store_seen > 60.0:
+        if self.store_seen is None:
+            return "the job store has not answered yet"
+        if monotonic() - self.store_seen > 60.0:
             return "the job store has not answered for 60 s"
         return None
 

@@ -46,7 +46,11 @@ BURST_PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class UnitEnded:
-    """What this process did to one unit; `ready` means that it failed and will be tried again."""
+    """What this process did to one unit.
+
+    `ready` means that it failed and will be tried again, `leased` that its result cannot be written
+    yet and is waited for.
+    """
 
     key: str
     state: UnitState
@@ -123,6 +127,7 @@ class Publisher:
         Where results cannot be written at all, the lane waits: transcribing more would be for
         nothing, and it is no unit's fault.
         """
+        told = False
         give_up_at = monotonic() + (BURST_PATIENCE_SECONDS if self._burst else PATIENCE_SECONDS)
         wait, longest = _WRITE_RETRY_SECONDS
         while self._keeper.check(slot.held):
@@ -133,6 +138,9 @@ class Publisher:
                     await self._give_up(slot, error)
                     return None
                 log.warning("a result cannot be written; trying again", key=slot.unit.key, error=error.message)
+                if not told:
+                    told = True
+                    self._on_ended(UnitEnded(slot.unit.key, UnitState.LEASED, error.reason, error.message))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.requested.wait(), wait)
             wait = min(2 * wait, longest)

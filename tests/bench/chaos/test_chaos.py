@@ -10,7 +10,7 @@ from bench.chaos import planted_bugs
 from volery.bench.chaos.plan import Plan, Work
 from volery.bench.chaos.run import Outcome, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # one planted bug may take three runs
 
 
 def broken(outcome: Outcome) -> dict[str, tuple[str, ...]]:

@@ -125,6 +125,12 @@ def test_a_result_that_may_not_be_removed_is_told_with_the_role_to_grant(service
 # At startup
 
 
+def test_a_result_that_cannot_be_looked_for_is_told_and_not_taken_for_gone(service: Service) -> None:
+    service.always(refuses(403, "forbidden"))
+    with pytest.raises(StoreError, match=r"cannot be looked for: grant .*roles/storage\.objectViewer"):
+        store().holds(ARTIFACT)
+
+
 def test_a_missing_bucket_is_told_with_what_to_do(service: Service) -> None:
     with pytest.raises(StoreError, match=r"no such bucket; create it, or correct BATCH_PIPELINE_ARTIFACTS_URL"):
         store("gs://elsewhere").check()

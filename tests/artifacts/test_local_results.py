@@ -36,6 +36,15 @@ def test_a_plain_path_names_a_store_as_well(tmp_path: Path) -> None:
     assert (tmp_path / artifact).read_bytes() == b"{}"
 
 
+def test_a_place_that_is_no_folder_is_not_taken_for_an_empty_one(results: ResultStore, root: Path) -> None:
+    with pytest.raises(StoreError, match=r"no folder .*/artifacts; correct BATCH_PIPELINE_ARTIFACTS_URL"):
+        list(results.stored())
+    root.parent.mkdir()
+    root.write_bytes(b"")
+    with pytest.raises(StoreError, match="no folder"):
+        list(results.stored())
+
+
 def test_a_reader_sees_all_of_a_document_or_nothing(results: ResultStore) -> None:
     documents = [b"a" * 3_000_000, b"b" * 10]
     artifact = results.write(TOKEN, documents[0])

@@ -91,8 +91,18 @@ def test_a_check_passes_again_and_again_and_is_no_result(results: ResultStore) -
     assert list(results.stored()) == []
 
 
-def test_an_empty_store_lists_nothing(results: ResultStore) -> None:
+def test_an_empty_store_lists_nothing(results: ResultStore, place: Place) -> None:
+    place.put("arti facts/notes.txt", b"so that the place is there")
     assert list(results.stored()) == []
+
+
+def test_a_store_holds_what_was_written_and_not_removed(results: ResultStore) -> None:
+    artifact = results.write(TOKEN, DOCUMENT)
+    assert results.holds(artifact)
+    assert not results.holds(f"results/3f/{OTHER}.json")
+    assert not results.holds("results/3f")
+    results.remove(artifact)
+    assert not results.holds(artifact)
 
 
 def test_everything_that_was_written_is_listed_with_its_token_size_and_time(results: ResultStore, place: Place) -> None:

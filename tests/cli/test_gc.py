@@ -33,7 +33,9 @@ DAY = 86_400.0
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """Where results go: a folder, and a bucket."""
     if request.param == "local":
-        yield Folder(tmp_path / "store" / "artifacts")
+        folder = Folder(tmp_path / "store" / "artifacts")
+        folder.path.mkdir(parents=True)
+        yield folder
         return
     with emulated_bucket(monkeypatch) as bucket:
         monkeypatch.setenv("BATCH_PIPELINE_ARTIFACTS_URL", bucket.uri())
@@ -129,6 +131,7 @@ NOTHING = {
     "bytes": 0,
     "units": 0,
     "units_results": 0,
+    "units_left": 0,
     "grants": 0,
 }
 
@@ -319,7 +322,7 @@ def test_a_unit_that_is_requeued_while_it_is_pruned_stays_and_its_new_result_too
     assert fleet.cli("results", "--key", "again").exit_code == 0
 
 
-def test_a_run_that_is_cut_short_after_a_result_went_is_made_up_for_by_the_next(
+def test_a_unit_that_is_cut_short_after_its_result_went_is_left_and_told(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet.finish("old")
@@ -331,9 +334,57 @@ def test_a_run_that_is_cut_short_after_a_result_went_is_made_up_for_by_the_next(
 
         before(broken, "delete_units", die)
         assert fleet.cli("gc", "--apply", "--with-results").exit_code == ExitCode.STORE
+    assert fleet.gc("--apply", "--with-results")["units_left"] == 1
     assert fleet.keys() == ["old"]
-    assert fleet.gc("--apply", "--with-results")["units"] == 1
-    assert fleet.keys() == []
+
+
+# Places that are not the one
+
+
+@pytest.mark.parametrize("options", [[], ["--apply"], ["--apply", "--with-results"]])
+def test_a_place_for_results_that_is_not_there_is_refused_and_nothing_changed(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    fleet.finish("done")
+    fleet.reject("rejected")
+    fleet.grow_old(31)
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    for wrong in (tmp_path / "typo", file):
+        monkeypatch.setenv("BATCH_PIPELINE_ARTIFACTS_URL", wrong.as_uri())
+        ran = fleet.cli("gc", *options)
+        assert ran.exit_code == ExitCode.STORE
+        assert f"{wrong}; correct BATCH_PIPELINE_ARTIFACTS_URL" in " ".join(ran.stderr.split())
+    assert fleet.keys() == ["done", "rejected"]
+
+
+@pytest.mark.parametrize("options", [[], ["--apply"]])
+def test_units_whose_results_are_not_there_are_left_and_counted(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    names = fleet.finish("a", "b")
+    fleet.reject("rejected")
+    fleet.grow_old(31)
+    right = Settings().artifacts.artifacts_url
+    fleet.place.put("another/notes.txt", b"mine")
+    monkeypatch.setenv("BATCH_PIPELINE_ARTIFACTS_URL", fleet.place.uri("another"))
+    said = fleet.gc("--with-results", *options)
+    assert (said["units"], said["units_results"], said["units_left"], said["grants"]) == (1, 0, 2, 1)
+    assert "2 units left: their results are not in" in fleet.cli("gc", "--with-results").stderr
+    assert {"a", "b"} <= set(fleet.keys())
+    monkeypatch.setenv("BATCH_PIPELINE_ARTIFACTS_URL", right)
+    assert fleet.gc("--apply", "--with-results")["units_results"] == len(names)
+
+
+def test_with_results_a_dry_run_counts_what_a_real_one_removes(fleet: Fleet) -> None:
+    fleet.finish("a", "b")
+    [gone] = fleet.finish("c")
+    fleet.results.remove(gone)
+    fleet.grow_old(31)
+    said = fleet.gc("--with-results")
+    assert (said["units"], said["units_results"], said["units_left"]) == (2, 2, 1)
+    assert fleet.gc("--apply", "--with-results") == {**said, "applied": True}
+    assert fleet.keys() == ["c"]
 
 
 def test_a_result_that_another_run_removed_meanwhile_is_no_trouble(

@@ -16,6 +16,7 @@ _ROLES = {
     "written": "roles/storage.objectCreator and roles/storage.objectViewer",
     "read": "roles/storage.objectViewer",
     "listed": "roles/storage.objectViewer",
+    "looked for": "roles/storage.objectViewer",
     "removed": "roles/storage.objectUser",
 }
 # Under one name for all workers: this needs no right to remove it again.
@@ -78,6 +79,17 @@ class GcsResults:
         name = str(blob.name).removeprefix(self._prefix)
         token = token_of(name)
         return Stored(name, token, int(blob.size), blob.updated.timestamp()) if token is not None else None
+
+    def holds(self, name: str) -> bool:
+        """Look for an object; see `ResultStore.holds`."""
+        if token_of(name) is None:
+            return False
+
+        def look(client: Client, how: dict[str, Any]) -> bool:
+            return bool(client.bucket(self._bucket).blob(self._prefix + name).exists(**how))
+
+        with self._told("looked for", name):
+            return self._gcs.call(look)
 
     def remove(self, name: str) -> bool:
         """Remove an object; see `ResultStore.remove`."""

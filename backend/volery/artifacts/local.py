@@ -146,6 +146,10 @@ class LocalResults:
     def stored(self) -> Iterator[Stored]:
         """Results and leftovers, folder by folder; see `ResultStore.stored`."""
         try:
+            if not self._root.is_dir():
+                raise StoreError(
+                    f"results cannot be listed: there is no folder {self._root}; correct BATCH_PIPELINE_ARTIFACTS_URL"
+                )
             folders = ["", *(f"{FOLDER}{one}/" for one in _names(self._root / FOLDER))]
             for folder in folders:
                 for name in _names(self._root / folder):
@@ -153,6 +157,13 @@ class LocalResults:
                         yield found
         except OSError as error:
             raise StoreError(f"results cannot be listed under {self._root}: {error.strerror}") from error
+
+    def holds(self, name: str) -> bool:
+        """Look for a file; see `ResultStore.holds`."""
+        try:
+            return self._stored(name) is not None
+        except OSError as error:
+            raise StoreError(f"cannot look for {name} under {self._root}: {error.strerror}") from error
 
     def remove(self, name: str) -> bool:
         """Remove a file; see `ResultStore.remove`."""
@@ -172,7 +183,7 @@ class LocalResults:
             return None
         try:
             found = (self._root / name).lstat()
-        except FileNotFoundError:  # a write came to its end, or another process removed it
+        except (FileNotFoundError, NotADirectoryError):  # a write came to its end, or another process removed it
             return None
         return Stored(name, token, found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
 

@@ -88,7 +88,15 @@ class ResultStore(Protocol):
         """All that is in the store and was written by it, as it is listed.
 
         Raises:
-            StoreError: it cannot be listed.
+            StoreError: it cannot be listed, or there is no such place.
+        """
+        ...
+
+    def holds(self, name: str) -> bool:
+        """Whether a result of this name is there.
+
+        Raises:
+            StoreError: nobody can tell.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Annotated
@@ -51,7 +51,8 @@ def gc(
 
     A result that no unit names is what a worker wrote whose lease was lost before it could commit,
     or that of a unit that was requeued or replaced. Safe beside running workers. Units that are
-    done stay, with their results, unless --with-results is given.
+    done stay, with their results, unless --with-results is given; even then a unit stays whose
+    result is not found.
     """
     settings = load_settings()
     wanted = _wanted(settings, older_than, safe_age, with_results=with_results, unknown=unknown, apply=apply)
@@ -61,7 +62,7 @@ def gc(
     if as_json:
         write_json({"applied": apply, **asdict(collected)})
     else:
-        _say(collected, wanted, older_than)
+        _say(collected, wanted, older_than, settings.artifacts.artifacts_url)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,11 @@ class Wanted:
 
 @dataclass
 class Collected:
-    """What went, or would go. `unknown` results are those of leases that the store has no record of."""
+    """What went, or would go.
+
+    `unknown` results are those of leases that the store has no record of; units are `left` whose
+    results were not found.
+    """
 
     results_seen: int = 0
     results_unnamed: int = 0
@@ -85,6 +90,7 @@ class Collected:
     bytes: int = 0
     units: int = 0
     units_results: int = 0
+    units_left: int = 0
     grants: int = 0
 
 
@@ -150,7 +156,7 @@ async def _sweep(
     unknown = [one for one in old if one.token and standings[one.token] is Standing.UNKNOWN]
     going = [*leftovers, *unnamed, *(unknown if wanted.unknown else ())]
     if wanted.apply:
-        await _remove(results, [one.name for one in going])
+        await _each(results.remove, [one.name for one in going])
     collected.results_seen += len(tokens)
     collected.leftovers += len(leftovers)
     collected.results_unnamed += len(unnamed)
@@ -161,25 +167,27 @@ async def _sweep(
 async def _prune_units(
     old: Sequence[OldUnit], pruning: Pruning, results: ResultStore, wanted: Wanted, collected: Collected
 ) -> None:
-    """A result goes before its unit: where this is cut short, the next run finds the unit again."""
+    """A result goes before its unit. Where it is not found, the unit stays: it may lie in another place."""
     artifacts = await pruning.results_of(old)
+    found = await _each(results.remove if wanted.apply else results.holds, artifacts)
+    missing = {name for name, was_there in zip(artifacts, found, strict=True) if not was_there}
+    going = [unit for unit in old if unit.artifact not in missing]
+    collected.units_results += len(artifacts) - len(missing)
+    collected.units_left += len(old) - len(going)
     if not wanted.apply:
-        collected.units += len(old)
-        collected.units_results += len(artifacts)
-        collected.grants += await pruning.grants_of(old)
+        collected.units += len(going)
+        collected.grants += await pruning.grants_of(going)
         return
-    await _remove(results, artifacts)
-    pruned = await pruning.delete_units(old, wanted.age)
+    pruned = await pruning.delete_units(going, wanted.age)
     collected.units += pruned.units
-    collected.units_results += len(artifacts)
     collected.grants += pruned.grants
 
 
-async def _remove(results: ResultStore, names: Sequence[str]) -> None:
-    await asyncio.gather(*(asyncio.to_thread(results.remove, name) for name in names))
+async def _each(what: Callable[[str], bool], names: Sequence[str]) -> list[bool]:
+    return await asyncio.gather(*(asyncio.to_thread(what, name) for name in names))
 
 
-def _say(collected: Collected, wanted: Wanted, older_than: str) -> None:
+def _say(collected: Collected, wanted: Wanted, older_than: str, place: str) -> None:
     gone = "removed" if wanted.apply else "to remove"
     pruned = "pruned" if wanted.apply else "to prune"
     unknown = collected.results_unknown if wanted.unknown else 0
@@ -192,6 +200,12 @@ def _say(collected: Collected, wanted: Wanted, older_than: str) -> None:
         f"{collected.units} units, {collected.units_results} results of theirs and {collected.grants} grants "
         f"{pruned}, which ended more than {older_than} ago"
     )
+    if collected.units_left:
+        say(
+            f"{collected.units_left} units left: their results are not in {place}; "
+            "if they lie elsewhere, correct BATCH_PIPELINE_ARTIFACTS_URL",
+            "yellow",
+        )
     if collected.results_unknown and not wanted.unknown:
         say(
             f"{collected.results_unknown} results are of leases that this job store has no record of: left alone; "

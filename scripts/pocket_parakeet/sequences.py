@@ -85,9 +85,9 @@ class Composer:
         return SpokenSequence(self._spoilt(samples), ())
 
     def _chosen(self, count: int) -> list[Clip]:
-        """Digits of one voice or of several, four times as often of people as of synthetic voices."""
+        """Digits of one voice or of several, about twice as often of people as of synthetic voices."""
         rng = self._rng
-        voices = self._groups[-1 if rng.random() < 0.2 else 0]
+        voices = self._groups[-1 if rng.random() < 0.35 else 0]
         names = list(voices)
         one = names[rng.integers(len(names))]
         same = rng.random() < 0.6
@@ -96,7 +96,7 @@ class Composer:
 
     def _varied(self, clip: Clip) -> Clip:
         """The clip at another speed and pitch, and a little louder or softer."""
-        speed = float(np.exp(np.clip(self._rng.normal(0.0, 0.11), -0.25, 0.25)))
+        speed = float(np.exp(np.clip(self._rng.normal(0.0, 0.17), -0.35, 0.35)))
         at = np.arange(0, len(clip.samples) - 1, speed)
         samples = np.interp(at, np.arange(len(clip.samples)), clip.samples).astype(np.float32)
         return Clip(clip.digit, clip.voice, samples * np.float32(amplitude(self._rng.normal(0, 2.5))))
@@ -114,7 +114,7 @@ class Composer:
         return float(self._rng.uniform(1.0, 20.0 if kind > 0.985 else 5.0))
 
     def _recorded(self, samples: Samples) -> Samples:
-        """As some microphone in some room heard it: most as well as in a studio, some filtered, noisy, at any level."""
+        """As some microphone heard it: most through some filter, some noisy, spoilt and at any level."""
         rng = self._rng
         rough = rng.random() < 0.3
         loud = samples[samples != 0.0]
@@ -122,7 +122,9 @@ class Composer:
         if rng.random() < 0.7:
             noise = self._some_noise(len(samples)) * self._envelope(len(samples), steady=0.8)
             samples = samples + noise * np.float32(rms(loud) * amplitude(-rng.uniform(8 if rough else 25, 45)))
-        return self._spoilt(self._filtered(samples) * level) if rough else np.clip(samples * level, -1.0, 1.0)
+        if rough or rng.random() < 0.6:
+            samples = self._filtered(samples)
+        return self._spoilt(samples * level) if rough else np.clip(samples * level, -1.0, 1.0)
 
     def _some_noise(self, count: int) -> Samples:
         pool = self._noise[COLOURS[self._rng.integers(len(COLOURS))]]

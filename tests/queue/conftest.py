@@ -61,14 +61,9 @@ def sqlite(tmp_path: Path) -> Database:
 
 
 @pytest.fixture
-def postgresql(request: pytest.FixtureRequest) -> Callable[[], Database]:
+def postgresql(server: ThrowawayServer, template: str) -> Callable[[], Database]:
     """Makes PostgreSQL databases with the schema, for what is about PostgreSQL."""
-
-    def make() -> Database:
-        server, template = request.getfixturevalue("server"), request.getfixturevalue("template")
-        return Database(server.url(server.create_database(template)))
-
-    return make
+    return lambda: Database(server.url(server.create_database(template)))
 
 
 @pytest_asyncio.fixture

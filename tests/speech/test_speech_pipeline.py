@@ -232,11 +232,12 @@ def test_settings_that_cannot_work_stop_the_start(settings: dict[str, str], mess
 
 @pytest.mark.parametrize("engine", ["parakeet", "whisper"])
 def test_production_models_without_a_hub_stop_the_start(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
     from volery.settings import ProviderConfig, SpeechSettings
-    from volery.speech import models
     from volery.speech.pipeline import load_pipeline
 
-    monkeypatch.setattr(models.constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr(models.constants, "HF_HUB_CACHE", "nowhere")
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", "nowhere")
     with pytest.raises(ConfigurationError, match="--models embedded"):
         load_pipeline(SpeechSettings(models="hub", device="cpu", asr_engine=engine), ProviderConfig())

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from volery.bench.profiles import Profile
 from volery.bench.receipt import ModelsRecord
 from volery.bench.simulated import SimulatedModels
+from volery.extras import needed_from
 from volery.results import ModelRecord
 from volery.settings import Settings
-from volery.units import ConfigurationError, ModelInfo, PreparedUnit, Transcript, UnitError
+from volery.units import ModelInfo, PreparedUnit, Transcript, UnitError
 
 if TYPE_CHECKING:
     from volery.speech.pipeline import SpeechPipeline
@@ -51,14 +52,8 @@ def real_models() -> LoadModels:
     Raises:
         ConfigurationError: a package that models need is not installed.
     """
-    try:
+    with needed_from("worker,embedded"):
         from volery.speech.pipeline import load_pipeline
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "volery":
-            raise
-        raise ConfigurationError(
-            f"the package {error.name} is not installed: pip install 'volery[worker,embedded]'"
-        ) from error
     loaded: dict[str, SpeechPipeline] = {}
 
     def load(settings: Settings) -> Models:

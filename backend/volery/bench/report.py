@@ -11,7 +11,7 @@ from volery.bench.account import ArmRuns
 from volery.bench.receipt import Receipt, median_index
 from volery.bench.run import Run
 from volery.bench.tables import heading, remarks
-from volery.units import ConfigurationError
+from volery.extras import needed_from
 
 
 def write_report(receipt: Receipt, arms: Sequence[ArmRuns], path: Path) -> None:
@@ -20,15 +20,11 @@ def write_report(receipt: Receipt, arms: Sequence[ArmRuns], path: Path) -> None:
     Raises:
         ConfigurationError: a package that draws is not installed.
     """
-    try:
+    with needed_from("bench"):
         import jinja2
         from plotly.offline import get_plotlyjs
 
         from volery.bench.charts import lanes_chart, stages_chart
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "volery":
-            raise
-        raise ConfigurationError(f"the package {error.name} is not installed: pip install 'volery[bench]'") from error
 
     drawn = [(arm.arm.name, _median(arm.runs)) for arm in arms if arm.runs]
     until_s = max((run.figures.wall_seconds for _, run in drawn), default=0.0)

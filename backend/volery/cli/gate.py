@@ -11,7 +11,7 @@ import typer
 from volery.cli.exits import ExitCode, UsageError
 from volery.cli.formats import write_file
 from volery.cli.output import messages, tables, write_json
-from volery.units import ConfigurationError
+from volery.extras import needed_from
 
 if TYPE_CHECKING:
     from volery.bench.gate.verdict import Verdict
@@ -82,11 +82,9 @@ def _judged(base: Path, candidate: Path, exact: bool, thresholds: dict[str, Any]
         UsageError: one of them does not hold the results of one run.
         ConfigurationError: a package that compares is not installed.
     """
-    try:
+    with needed_from("bench"):
         from volery.bench.gate.runs import RunError, read_run
         from volery.bench.gate.verdict import Thresholds, judge, judge_exactly
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(f"the package {error.name} is not installed: pip install 'volery[bench]'") from error
     try:
         with messages().status("reading results"):
             runs = read_run(base), read_run(candidate)

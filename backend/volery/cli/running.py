@@ -15,10 +15,11 @@ from volery.cli.environment import read
 from volery.cli.exits import ExitCode, exit_now
 from volery.cli.progress import Progress
 from volery.cli.stores import opened
+from volery.extras import needed_from
 from volery.queue import JobStore, UnitRecord
 from volery.results import UnitResult
 from volery.settings import ArtifactSettings, QueueSettings, Settings, WorkerSettings
-from volery.units import ConfigurationError, Unit, UnitState
+from volery.units import Unit, UnitState
 
 if TYPE_CHECKING:
     from volery.app import WorkerRun
@@ -51,14 +52,8 @@ def import_app() -> tuple[Run, type[WorkerRun]]:
     Raises:
         ConfigurationError: a package that a worker needs is not installed.
     """
-    try:
+    with needed_from("worker,embedded"):
         from volery.app import WorkerRun, run_worker
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "volery":
-            raise
-        raise ConfigurationError(
-            f"the package {error.name} is not installed: pip install 'volery[worker,embedded]'"
-        ) from error
     return run_worker, WorkerRun
 
 

@@ -57,7 +57,7 @@ async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: 
     gpu = GpuThread()
     store = await open_store(settings.queue)
     try:
-        results = open_results(settings.artifacts.artifacts_url)
+        results = open_results(settings.artifacts.artifacts_url, settings.artifacts)
         results.check()
         try:
             pipeline = await _loaded(settings, gpu, stop)
@@ -69,7 +69,7 @@ async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: 
             return Ending.DRAINED
         worker = assemble_worker(
             settings,
-            Parts(store, open_source(), results, pipeline.process, gpu),
+            Parts(store, open_source(settings.artifacts), results, pipeline.process, gpu),
             burst=run.burst,
             health=health,
             stop=stop,

@@ -69,13 +69,13 @@ async def run_once(job: Job, gpu: GpuThread, on_ended: Callable[[UnitEnded], Non
 
 async def _measured(job: Job, store: JobStore, gpu: GpuThread, on_ended: Callable[[UnitEnded], None]) -> Run:
     sleepers = Sleepers(job.delays, job.repeat)
-    results = open_results(job.settings.artifacts.artifacts_url)
+    results = open_results(job.settings.artifacts.artifacts_url, job.settings.artifacts)
     spans: list[Span] = []
     worker = assemble_worker(
         job.settings,
         Parts(
             store=slow_store(store, sleepers.admission),
-            source=SlowSource(open_source(), sleepers.fetch),
+            source=SlowSource(open_source(job.settings.artifacts), sleepers.fetch),
             results=slow_results(results, sleepers.publish),
             process=job.models.process,
             gpu=gpu,
@@ -157,7 +157,7 @@ def _failure(repeat: int, record: UnitRecord) -> FailedUnit:
 
 def longest(units: Sequence[Unit], count: int, settings: Settings) -> list[Unit]:
     """The longest units, by what their containers claim; those that cannot be opened are left out."""
-    loader = AudioLoader(open_source(), settings.audio, settings.worker.group_seconds)
+    loader = AudioLoader(open_source(settings.artifacts), settings.audio, settings.worker.group_seconds)
     seconds: dict[str, float] = {}
     for unit in units:
         try:

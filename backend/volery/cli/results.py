@@ -49,7 +49,8 @@ def results(
         raise UsageError(
             f"{wanted[0]} subtitles of several units make no file: name one unit with --key, or a folder with -o"
         )
-    delivery = _Delivery(open_results(load_settings().artifacts.artifacts_url), wanted, output, headed=key is None)
+    artifacts = load_settings().artifacts
+    delivery = _Delivery(open_results(artifacts.artifacts_url, artifacts), wanted, output, headed=key is None)
     if key is not None:
         with_store(lambda store: _one(store, key, delivery))
         return

@@ -117,7 +117,7 @@ def _private(settings: Settings, folder: Path) -> Settings:
 
 
 async def _outcomes(store: JobStore, settings: Settings) -> AsyncIterator[Outcome]:
-    results = open_results(settings.artifacts.artifacts_url)
+    results = open_results(settings.artifacts.artifacts_url, settings.artifacts)
     async for record in store.records():
         document = results.read(record.artifact) if record.artifact else None
         yield Outcome(record, UnitResult.model_validate_json(document) if document else None)

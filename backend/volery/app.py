@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -22,7 +20,7 @@ from volery.worker.gpu import GpuThread
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer
 from volery.worker.publication import OnEnded, UnitEnded
-from volery.worker.stop import Stop
+from volery.worker.stop import Stop, told_to_end
 from volery.worker.worker import Ending
 
 log = structlog.get_logger(__name__)
@@ -47,7 +45,8 @@ async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
     """
     health = Health(stall_seconds=settings.worker.health_stall_seconds)
     stop = Stop(health)
-    with _drained_by_signals(stop):
+    # From the first moment on: a process that is told to stop while it loads models must lease nothing after.
+    with told_to_end(stop.drain):
         return await _run_worker(settings, run, health, stop)
 
 
@@ -131,20 +130,6 @@ def _report_switches(states: dict[str, str]) -> None:
         log.info("switch", switch=switch, state=state)
         for other in ("on", "off", "inapplicable"):
             metrics.SWITCH_STATE.labels(switch, other).set(float(other == state))
-
-
-@contextmanager
-def _drained_by_signals(stop: Stop) -> Iterator[None]:
-    """From the first moment on: a process that is told to stop while it loads models must lease nothing after."""
-    loop = asyncio.get_running_loop()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    for number in numbers:
-        loop.add_signal_handler(number, stop.drain)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 async def _linger(settings: Settings, quarantine: QuarantineError) -> None:

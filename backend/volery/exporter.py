@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import signal
 from collections.abc import Callable
 from time import monotonic
 
@@ -20,6 +19,7 @@ from volery.settings import Settings
 from volery.units import StoreError, UnitState
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer
+from volery.worker.stop import told_to_end
 
 log = structlog.get_logger(__name__)
 
@@ -39,11 +39,9 @@ async def run_exporter(
     probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port, registry=metrics.QUEUE)
     log.info("serving metrics and probes", port=probes.port)
     work = asyncio.gather(_export(settings, health, interval_s), health.beat())
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    on_ready(probes)
     try:
-        with contextlib.suppress(asyncio.CancelledError):
+        with told_to_end(work.cancel), contextlib.suppress(asyncio.CancelledError):
+            on_ready(probes)
             await work
     finally:
         probes.close()

@@ -100,23 +100,12 @@ class Board:
     def span(self, span: Span) -> None:
         """A phase of a lane has ended."""
         with self._lock:
-            lane = self._lanes.get(span.lane)
+            lane = self._lanes[span.lane]
             if span.phase is Phase.ADMISSION:
-                self._keep(lane.flight if lane else None)
-                flight = FlightView(span.lane, span.units)
-            elif lane is None or lane.flight is None:
-                return
-            else:
-                flight = lane.flight
-            flight = _with(flight, span)
-            doing = _AFTER.get(span.phase)
-            if doing is None:
-                self._lanes[span.lane] = replace(self._lanes[span.lane], flight=flight)
-                return
-            if span.phase is Phase.PUBLICATION:
-                self._keep(flight)
-            kept = None if span.phase is Phase.PUBLICATION else flight
-            self._lanes[span.lane] = LaneView(span.lane, doing, span.ended_s, kept)
+                self._keep(lane.flight)
+                lane = replace(lane, flight=FlightView(span.lane, span.units))
+            if lane.flight is not None:
+                self._lanes[span.lane] = self._after(replace(lane, flight=_with(lane.flight, span)), span)
 
     def ended(self, unit: UnitEnded) -> None:
         """A unit has ended, or failed and will be tried again, or cannot be published yet."""
@@ -139,6 +128,15 @@ class Board:
                 budget_limit_s=self._budget.limit if self._budget else 0.0,
                 ended=dict(self._ended),
             )
+
+    def _after(self, lane: LaneView, span: Span) -> LaneView:
+        """The lane once a phase of its flight has ended; a group's end changes nothing of what it does."""
+        if span.phase is Phase.GROUP:
+            return lane
+        if span.phase is Phase.PUBLICATION:
+            self._keep(lane.flight)
+            lane = replace(lane, flight=None)
+        return replace(lane, doing=_AFTER[span.phase], since_s=span.ended_s)
 
     def _keep(self, flight: FlightView | None) -> None:
         if flight is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,20 @@ from volery.units import QuarantineError, RefundReason
 from volery.worker.health import Health
 
 log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def told_to_end(call: Callable[[], object]) -> Iterator[None]:
+    """Call this for every SIGTERM and every interrupt inside the block, on the running event loop."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
+        loop.add_signal_handler(number, call)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 class Stop:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -17,6 +16,7 @@ from volery.cli.exits import ExitCode, UsageError
 from volery.cli.formats import make_folder
 from volery.cli.inputs import collect
 from volery.cli.output import messages, say, tables, write_json
+from volery.cli.progress import progress_bar
 from volery.export.names import file_name
 from volery.settings import PREFIX
 from volery.units import Unit
@@ -143,8 +143,8 @@ def _run(plan: Plan, out: Path) -> Bench:
     """Run a plan; whatever ends it, what is finished is written."""
     from volery.bench.bench import Bench
 
-    with _shown(plan, out) as watcher:
-        benchmark = Bench(plan, out, watcher)
+    with progress_bar() as bar:
+        benchmark = Bench(plan, out, _Watcher(plan, out, bar))
         try:
             asyncio.run(benchmark.run())
         except KeyboardInterrupt:
@@ -192,21 +192,3 @@ class _Watcher:
             old.unlink()
         for result in run.results:
             (results / file_name(result.key, "json")).write_bytes(result.to_json())
-
-
-@contextmanager
-def _shown(plan: Plan, out: Path) -> Iterator[_Watcher]:
-    console = messages()
-    bar = rich_progress.Progress(
-        rich_progress.SpinnerColumn(),
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.TimeElapsedColumn(),
-        rich_progress.BarColumn(),
-        rich_progress.MofNCompleteColumn(),
-        rich_progress.TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        yield _Watcher(plan, out, bar)

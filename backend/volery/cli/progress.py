@@ -103,21 +103,25 @@ def _ended(counts: Counts) -> int:
     return sum(units for state, units in counts.by_state.items() if state.is_final)
 
 
-@contextmanager
-def shown_progress() -> Iterator[Progress]:
-    """A line of progress, gone when it ends; lines that are logged meanwhile go above it."""
+def progress_bar(*details: rich_progress.ProgressColumn) -> rich_progress.Progress:
+    """A line of progress at a terminal, gone when it ends; lines that are logged meanwhile go above it."""
     console = messages()
-    bar = rich_progress.Progress(
+    return rich_progress.Progress(
         rich_progress.SpinnerColumn(),
         rich_progress.TextColumn("{task.description}"),
         rich_progress.TimeElapsedColumn(),
         rich_progress.BarColumn(),
         rich_progress.MofNCompleteColumn(),
-        rich_progress.TextColumn("{task.fields[detail]}"),
+        *details,
         rich_progress.TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
-    with bar:
+
+
+@contextmanager
+def shown_progress() -> Iterator[Progress]:
+    """The progress of a worker, from its job store."""
+    with progress_bar(rich_progress.TextColumn("{task.fields[detail]}")) as bar:
         yield Progress(bar, bar.add_task("loading models", total=None, detail=""))

@@ -250,8 +250,12 @@ def trickles(request: Request) -> None:
 
 def sends(content: bytes) -> Fault:
     """These bytes come, whatever the object holds."""
-    name = lambda request: unquote(urlsplit(request.path).path.rpartition("/o/")[2])  # noqa: E731
-    return lambda request: request.media(request.service.objects[name(request)][1], sent=content)
+
+    def fault(request: Request) -> None:
+        name = unquote(urlsplit(request.path).path.rpartition("/o/")[2])
+        request.media(request.service.objects[name][1], sent=content)
+
+    return fault
 
 
 def breaks_off(request: Request) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
 
 from volery.exporter import run_exporter
 from volery.queue import open_store
@@ -26,7 +27,7 @@ Series = dict[tuple[str, str], float]
 
 def settings(database: Path) -> Settings:
     return Settings(
-        queue=QueueSettings(database_url=f"sqlite:///{database}"),  # type: ignore[arg-type]
+        queue=QueueSettings(database_url=SecretStr(f"sqlite:///{database}")),
         worker=WorkerSettings(http_host="127.0.0.1", http_port=0),
     )
 

@@ -128,7 +128,7 @@ class _Object:
         self._place = place
         self._fetched: set[int] = set()
         with _kept(place):
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the object
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes, as many as lie in one part.

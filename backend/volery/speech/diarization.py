@@ -60,7 +60,7 @@ class Diarizer:
             batch_size=batch,
             device=device,
         )
-        setattr(pipeline, "get_segmentations", _known_or(pipeline.get_segmentations))  # noqa: B010
+        setattr(pipeline, "get_segmentations", _known_or(pipeline.get_segmentations))  # noqa: B010  # mypy refuses a method's assignment
         self.segmentation, self.embedding = models
         self._pipeline = pipeline.to(device)
         self._digest = state_digest(model)

@@ -17,22 +17,34 @@ async def _step() -> None:
         await asyncio.sleep(0)
 
 
+async def acquired(budget: DecodeBudget, seconds: float) -> Hold:
+    """A hold, once it is granted; whoever stops waiting leaves the line, as a lane does."""
+    granted = asyncio.Event()
+    hold = budget.ask(seconds, granted.set)
+    try:
+        await granted.wait()
+    except asyncio.CancelledError:
+        hold.close()
+        raise
+    return hold
+
+
 async def test_a_request_that_fits_is_granted_at_once() -> None:
     budget = DecodeBudget(10.0)
-    await budget.acquire(10.0)
+    await acquired(budget, 10.0)
     assert budget.in_use == 10.0
 
 
 async def test_a_request_larger_than_the_whole_budget_is_refused() -> None:
     with pytest.raises(ValueError, match="never fit"):
-        await DecodeBudget(10.0).acquire(10.1)
+        await acquired(DecodeBudget(10.0), 10.1)
 
 
 async def test_a_small_request_does_not_overtake_a_large_one() -> None:
     budget = DecodeBudget(10.0)
-    first = await budget.acquire(6.0)
-    large = asyncio.create_task(budget.acquire(8.0))
-    small = asyncio.create_task(budget.acquire(1.0))
+    first = await acquired(budget, 6.0)
+    large = asyncio.create_task(acquired(budget, 8.0))
+    small = asyncio.create_task(acquired(budget, 1.0))
     await _step()
     assert not large.done()
     assert not small.done()
@@ -45,7 +57,7 @@ async def test_a_small_request_does_not_overtake_a_large_one() -> None:
 
 async def test_closing_a_hold_twice_returns_it_once() -> None:
     budget = DecodeBudget(10.0)
-    hold, _other = await budget.acquire(4.0), await budget.acquire(4.0)
+    hold, _other = await acquired(budget, 4.0), await acquired(budget, 4.0)
     hold.close()
     hold.close()
     assert budget.in_use == 4.0
@@ -53,7 +65,7 @@ async def test_closing_a_hold_twice_returns_it_once() -> None:
 
 async def test_a_hold_never_grows() -> None:
     budget = DecodeBudget(10.0)
-    hold = await budget.acquire(4.0)
+    hold = await acquired(budget, 4.0)
     hold.shrink(9.0)
     assert (hold.seconds, budget.in_use) == (4.0, 4.0)
 
@@ -87,9 +99,9 @@ def test_tenths_of_seconds_leave_nothing_behind() -> None:
 
 async def test_a_cancelled_wait_lets_the_next_in_line_through() -> None:
     budget = DecodeBudget(10.0)
-    await budget.acquire(6.0)
-    large = asyncio.create_task(budget.acquire(8.0))
-    small = asyncio.create_task(budget.acquire(3.0))
+    await acquired(budget, 6.0)
+    large = asyncio.create_task(acquired(budget, 8.0))
+    small = asyncio.create_task(acquired(budget, 3.0))
     await _step()
     large.cancel()
     await _step()
@@ -99,8 +111,8 @@ async def test_a_cancelled_wait_lets_the_next_in_line_through() -> None:
 
 async def test_a_wait_cancelled_in_the_moment_of_its_grant_returns_it() -> None:
     budget = DecodeBudget(10.0)
-    first = await budget.acquire(10.0)
-    waiting = asyncio.create_task(budget.acquire(5.0))
+    first = await acquired(budget, 10.0)
+    waiting = asyncio.create_task(acquired(budget, 5.0))
     await _step()
     first.close()
     waiting.cancel()
@@ -119,7 +131,7 @@ def test_the_books_balance_whatever_happens(requests: list[tuple[float, str]]) -
         async def ask(n: int, seconds: float, fate: str) -> None:
             if not budget.fits(seconds):
                 return
-            hold: Hold = await budget.acquire(seconds)
+            hold: Hold = await acquired(budget, seconds)
             try:
                 granted.append(n)
                 await asyncio.sleep(0)

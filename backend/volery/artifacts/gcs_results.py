@@ -48,7 +48,7 @@ class GcsResults:
             raise StoreError(f"{shown(artifact)} is not the name of a result")
 
         def read(client: Client, how: dict[str, Any]) -> bytes:
-            blob = client.bucket(self._bucket).blob(self._prefix + artifact)
+            blob = self._blob(client, artifact)
             return bytes(blob.download_as_bytes(checksum="crc32c", **how))
 
         with self._told("read", artifact):
@@ -86,7 +86,7 @@ class GcsResults:
             return False
 
         def look(client: Client, how: dict[str, Any]) -> bool:
-            return bool(client.bucket(self._bucket).blob(self._prefix + name).exists(**how))
+            return bool(self._blob(client, name).exists(**how))
 
         with self._told("looked for", name):
             return self._gcs.call(look)
@@ -97,7 +97,7 @@ class GcsResults:
             raise StoreError(f"{shown(name)} is not the name of a result")
 
         def remove(client: Client, how: dict[str, Any]) -> None:
-            client.bucket(self._bucket).blob(self._prefix + name).delete(**how)
+            self._blob(client, name).delete(**how)
 
         try:
             self._gcs.call(remove)
@@ -130,7 +130,7 @@ class GcsResults:
         """Create an object, which the service compares with a checksum; the checksum of what is there now."""
 
         def create(client: Client, how: dict[str, Any]) -> str | None:
-            blob = client.bucket(self._bucket).blob(self._prefix + name)
+            blob = self._blob(client, name)
             blob.upload_from_string(
                 content, content_type="application/json", checksum="crc32c", if_generation_match=0, **how
             )
@@ -138,9 +138,12 @@ class GcsResults:
 
         return self._gcs.call(create)
 
+    def _blob(self, client: Client, name: str) -> Any:
+        return client.bucket(self._bucket).blob(self._prefix + name)
+
     def _checksum(self, name: str) -> str | None:
         def look(client: Client, how: dict[str, Any]) -> str | None:
-            blob = client.bucket(self._bucket).blob(self._prefix + name)
+            blob = self._blob(client, name)
             blob.reload(**how)
             return _optional(blob.crc32c)
 

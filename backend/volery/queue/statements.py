@@ -39,7 +39,6 @@ _LEASED = units.c.state == literal_column("'leased'")
 _AVAILABLE = and_(_READY, units.c.available_at <= now())
 _UNEXPIRED = and_(_LEASED, units.c.expires_at > now())
 _LAPSED = and_(_LEASED, units.c.expires_at <= now())
-_FINAL = [state.value for state in UnitState if state.is_final]
 _UNFINISHED = [state.value for state in UnitState if not state.is_final]
 QUEUE_ORDER = (units.c.priority.desc(), units.c.rank, units.c.id)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from math import fsum
@@ -66,17 +65,6 @@ class DecodeBudget:
         hold = Hold(self, seconds, on_grant)
         self._line.append(hold)
         self.serve()
-        return hold
-
-    async def acquire(self, seconds: float) -> Hold:
-        """Wait for `seconds` of the budget; see `ask`."""
-        granted = asyncio.Event()
-        hold = self.ask(seconds, granted.set)
-        try:
-            await granted.wait()
-        except asyncio.CancelledError:
-            hold.close()
-            raise
         return hold
 
     def serve(self) -> None:

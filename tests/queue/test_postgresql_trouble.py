@@ -31,7 +31,7 @@ def troubled() -> Iterator[ThrowawayServer]:
 
     with ThrowawayServer(memory_folder()) as server:
         (server.data_folder / "pg_hba.conf").write_text(OWN_SERVER)
-        server.configure(fsync="off", deadlock_timeout="2s")
+        server.configure(fsync="off", deadlock_timeout="5s")
         server.sql(f"CREATE ROLE keeper LOGIN PASSWORD '{PASSWORD}';")
         yield server
 
@@ -206,6 +206,31 @@ async def test_a_statement_that_waits_too_long_is_given_up(database: Database, m
     assert await store.renew([lease.token], 600) == {lease.token}
     await engine.dispose()
     await store.close()
+
+
+async def test_the_victim_of_a_deadlock_begins_again(troubled: ThrowawayServer) -> None:
+    database = Database(troubled.url(troubled.create_database()))
+    await asyncio.to_thread(upgrade, database.url)
+    store = await database.open()
+    await store.submit(units_named("a", "b"))
+    leases = await store.pull("w", 2, 600)
+    engine = create_engine(parse_url(database.url))
+    async with engine.begin() as other:
+        # The store is to find out and be the victim: it looks five seconds after it began to wait, the other never.
+        await other.execute(text("SET LOCAL deadlock_timeout = '600s'"))
+        await other.execute(text("UPDATE units SET stream = stream WHERE key = 'b'"))
+        refund = asyncio.create_task(store.refund([lease.token for lease in leases], RefundReason.DRAIN))
+        await waiting_for_locks(database, 1)
+        await other.execute(text("UPDATE units SET stream = stream WHERE key = 'a'"))
+    assert await refund == {lease.token for lease in leases}
+    await engine.dispose()
+    await store.close()
+
+
+async def waiting_for_locks(database: Database, count: int) -> None:
+    waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    while len(await database.execute(waiting)) < count:
+        await asyncio.sleep(0.01)
 
 
 async def test_holders_and_operators_lock_in_one_order(database: Database) -> None:

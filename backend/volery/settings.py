@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import platformdirs
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -250,6 +250,11 @@ class Settings:
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     speech: SpeechSettings = field(default_factory=SpeechSettings)
     log: LogSettings = field(default_factory=LogSettings)
+
+
+def problems_of(error: ValidationError) -> str:
+    """What is wrong with the environment, by the names of its variables and without their values."""
+    return "; ".join(f"{PREFIX}{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
 
 
 def known_names() -> frozenset[str]:

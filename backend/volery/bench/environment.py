@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import SecretStr, ValidationError
 
 from volery.bench.arms import PRIVATE, Arm
-from volery.settings import PREFIX, Settings, known_names
+from volery.settings import PREFIX, Settings, known_names, problems_of
 from volery.units import ConfigurationError
 
 POD_ENVIRONMENT = "pod-environment.json"
@@ -43,7 +43,7 @@ class Environment:
             try:
                 return Settings()
             except ValidationError as error:
-                problems = "; ".join(f"{_name(problem['loc'])}: {problem['msg']}" for problem in error.errors())
+                problems = problems_of(error)
         raise ConfigurationError(f"arm {arm.name}: {problems}")
 
 
@@ -92,7 +92,3 @@ def _alone(environment: Mapping[str, str]) -> Iterator[None]:
         for name in environment:
             os.environ.pop(name, None)
         os.environ.update(before)
-
-
-def _name(place: tuple[int | str, ...]) -> str:
-    return PREFIX + "_".join(str(part) for part in place).upper()

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from volery.logs import configure_logging
-from volery.settings import PREFIX, QueueSettings, Settings, check_environment
+from volery.settings import PREFIX, QueueSettings, Settings, check_environment, problems_of
 from volery.units import ConfigurationError
 
 Group = TypeVar("Group")
@@ -58,9 +58,4 @@ def read(group: Callable[[], Group]) -> Group:
     try:
         return group()
     except ValidationError as error:
-        problems = (f"{PREFIX}{_name(problem['loc'])}: {problem['msg']}" for problem in error.errors())
-        raise ConfigurationError("; ".join(problems)) from None
-
-
-def _name(place: tuple[int | str, ...]) -> str:
-    return "_".join(str(part) for part in place).upper()
+        raise ConfigurationError(problems_of(error)) from None

@@ -106,7 +106,7 @@ async def test_every_odd_file_ends_as_its_manifest_says_in_one_worker_run(
         {"file": tmp_path / "forbidden.wav", "expect": "rejected", "reason": "audio_forbidden"},
         {"file": tmp_path / "growing.wav", "expect": "dead", "reason": "audio_changed"},
     ]
-    monkeypatch.setattr(app, "open_source", lambda: OddSource("forbidden.wav", "growing.wav"))
+    monkeypatch.setattr(app, "open_source", lambda _: OddSource("forbidden.wav", "growing.wav"))
     folder = shared_data / "audio-cases"
     units = [Unit(key=str(n), audio_uri=(folder / case["file"]).as_uri()) for n, case in enumerate(cases)]
 

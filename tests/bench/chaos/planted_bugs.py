@@ -35,6 +35,7 @@ def complete_without_expiry(order: WorkerOrder) -> None:
     """A result is committed although the lease has lapsed, as long as nobody has noticed it."""
     statements._HOLDS = and_(units.c.token.in_(statements._TOKENS), statements._LEASED)
     statements.COMPLETE = statements._complete()
+    _stall_before_commits(order.seed)
     _reap_seldom()
     worker.work(order)
 

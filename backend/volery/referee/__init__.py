@@ -1,0 +1,1 @@
+"""A second opinion on published words, from a model of another family."""

@@ -24,7 +24,19 @@ def test_what_is_not_named_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["fetch", "fetch=", "read=1", "fetch=soon", "fetch=-1", "fetch=uniform:1", "fetch=inf", "fetch=1:2"]
+    "text",
+    [
+        "fetch",
+        "fetch=",
+        "read=1",
+        "fetch=soon",
+        "fetch=-1",
+        "fetch=uniform:1",
+        "fetch=uniform:3:1",
+        "fetch=inf",
+        "fetch=nan",
+        "fetch=1:2",
+    ],
 )
 def test_delays_that_make_no_sense_are_named(text: str) -> None:
     with pytest.raises(ValueError, match=text):

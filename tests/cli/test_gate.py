@@ -72,6 +72,19 @@ def test_every_option_is_the_threshold_of_its_criterion(
     assert asked[criterion] == 1
 
 
+@pytest.mark.parametrize("value", ["inf", "nan"])
+@pytest.mark.parametrize(
+    "option",
+    ["--max-word-edit-rate", "--max-speech-lost", "--speech-tolerance", "--min-speaker-agreement"]
+    + ["--max-confidence-drift"],
+)
+def test_a_threshold_is_a_number(cli: Cli, changed: tuple[str, str], option: str, value: str) -> None:
+    result = cli("gate", *changed, option, value, "--json")
+    assert result.exit_code == 2
+    assert option in result.stderr
+    assert not result.stdout
+
+
 def test_words_may_be_less_exact_in_time(cli: Cli) -> None:
     base = written(cli.folder / "base", heard(f"{HUNDRED} last"))
     candidate = written(cli.folder / "candidate", heard(HUNDRED))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from command_line import Cli
 
+from volery.cli import operate
+from volery.queue.schema import SCHEMA_VERSION
 from volery.units import UnitState
 
 
@@ -62,6 +65,17 @@ def test_units_are_named_in_one_way(cli: Cli) -> None:
     assert cli("cancel").exit_code == 2
 
 
-def test_the_store_is_created_by_an_upgrade(cli: Cli) -> None:
-    assert cli("db", "upgrade").exit_code == 0
+def test_the_store_is_created_by_an_upgrade_which_says_so(cli: Cli) -> None:
+    created = cli("db", "upgrade")
+    assert created.exit_code == 0
     assert (cli.folder / "store" / "volery.db").exists()
+    assert "is created" in created.stderr
+    again = cli("db", "upgrade")
+    assert again.exit_code == 0
+    assert f"up to date (schema {SCHEMA_VERSION})" in again.stderr
+
+
+def test_an_upgrade_says_from_which_schema_it_came(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operate, "upgrade", lambda url: SCHEMA_VERSION - 1)
+    said = cli("db", "upgrade").stderr
+    assert f"from schema {SCHEMA_VERSION - 1} to {SCHEMA_VERSION}" in said

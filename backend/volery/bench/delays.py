@@ -86,6 +86,8 @@ def _distribution(part: str, said: str) -> Distribution:
         raise ValueError(
             f"{part}: write SECONDS, uniform:LEAST:MOST, lognormal:MEDIAN:SIGMA or exponential:MEAN, none below 0"
         )
+    if kind == "uniform" and parameters[0] > parameters[1]:
+        raise ValueError(f"{part}: the least of uniform:LEAST:MOST is more than the most")
     return Distribution(kind, parameters)
 
 

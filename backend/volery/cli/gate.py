@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,14 @@ from volery.extras import needed_from
 if TYPE_CHECKING:
     from volery.bench.gate.verdict import Verdict
 
+
+def _finite(value: float | None) -> float | None:
+    """The threshold; infinity and what is no number are none: nothing could fail, or nothing pass."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value:g} is no threshold; write a number")
+    return value
+
+
 _BASE = "Results to compare with: a folder that volery results -o wrote, an artifacts folder, or one arm's of a bench."
 
 
@@ -28,23 +37,41 @@ def gate(
     units: Annotated[int, typer.Option("--max-units", min=0, help="Units lost or added.")] = 0,
     classes: Annotated[int, typer.Option("--max-classes", min=0, help="Results of another class.")] = 0,
     word_edits: Annotated[
-        float, typer.Option("--max-word-edit-rate", min=0, help="Words dropped, added or replaced, a word of the base.")
+        float,
+        typer.Option(
+            "--max-word-edit-rate",
+            callback=_finite,
+            min=0,
+            help="Words dropped, added or replaced, a word of the base.",
+        ),
     ] = 0.01,
     speakers: Annotated[
-        float, typer.Option("--min-speaker-agreement", min=0, max=1, help="Part of the speaker-seconds agreed about.")
+        float,
+        typer.Option(
+            "--min-speaker-agreement", callback=_finite, min=0, max=1, help="Part of the speaker-seconds agreed about."
+        ),
     ] = 0.97,
     speech_lost: Annotated[
-        float, typer.Option("--max-speech-lost", min=0, help="Seconds of speech in which only the base has words.")
+        float,
+        typer.Option(
+            "--max-speech-lost", callback=_finite, min=0, help="Seconds of speech in which only the base has words."
+        ),
     ] = 0.0,
     tolerance: Annotated[
-        float, typer.Option("--speech-tolerance", min=0, help="Seconds by which times of words may differ.")
+        float,
+        typer.Option("--speech-tolerance", callback=_finite, min=0, help="Seconds by which times of words may differ."),
     ] = 0.08,
     silent_words: Annotated[
         int, typer.Option("--max-silent-words", min=0, help="Words in units where the base has none.")
     ] = 0,
     confidence: Annotated[
         float | None,
-        typer.Option("--max-confidence-drift", min=0, help="Mean difference in confidence. (default: only reported)"),
+        typer.Option(
+            "--max-confidence-drift",
+            callback=_finite,
+            min=0,
+            help="Mean difference in confidence. (default: only reported)",
+        ),
     ] = None,
     worst: Annotated[int, typer.Option("-n", min=0, help="Units shown, worst first.")] = 5,
     out: Annotated[Path | None, typer.Option("--out", help="File to write the report to as well, as JSON.")] = None,

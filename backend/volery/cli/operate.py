@@ -14,6 +14,7 @@ from volery.cli.output import say
 from volery.cli.states import parse_states
 from volery.cli.stores import with_store
 from volery.queue import JobStore, upgrade
+from volery.queue.schema import SCHEMA_VERSION
 from volery.units import UnitState
 
 db = typer.Typer(help="Look after the job store.", no_args_is_help=True)
@@ -66,8 +67,17 @@ def cancel(
 @db.command("upgrade")
 def upgrade_store() -> None:
     """Bring the job store up to this version's schema, creating it where there is none."""
-    upgrade(queue_settings().database_url.get_secret_value())
-    say("the job store is up to date", "green")
+    found = upgrade(queue_settings().database_url.get_secret_value())
+    say(_what_an_upgrade_did(found), "green")
+
+
+def _what_an_upgrade_did(found: int) -> str:
+    """What became of a store whose schema was `found`, 0 where it had none."""
+    if not found:
+        return f"the job store was empty; schema {SCHEMA_VERSION} is created in it"
+    if found < SCHEMA_VERSION:
+        return f"the job store is upgraded from schema {found} to {SCHEMA_VERSION}"
+    return f"the job store is up to date (schema {found})"
 
 
 def _named(keys: Sequence[str] | None, *others: tuple[str, bool]) -> list[str]:

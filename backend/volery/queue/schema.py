@@ -46,28 +46,33 @@ async def check(conn: AsyncConnection, url: URL) -> None:
         )
 
 
-def upgrade(url: str) -> None:
+def upgrade(url: str) -> int:
     """Bring a store up to this version's schema, creating it where there is none; safe to repeat.
+
+    Returns the schema that was found, 0 where there was none.
 
     Raises:
         StoreError: the store cannot be used, or is newer than this version runs on.
     """
-    asyncio.run(_upgrade(parse_url(url)))
+    return asyncio.run(_upgrade(parse_url(url)))
 
 
-async def _upgrade(url: URL) -> None:
+async def _upgrade(url: URL) -> int:
     if is_embedded(url):
         make_file(url)
     engine = create_engine(url)
     try:
         with store_errors(url):
-            await ensure(engine, url)
+            return await ensure(engine, url)
     finally:
         await engine.dispose()
 
 
-async def ensure(engine: AsyncEngine, url: URL) -> None:
-    """Upgrade where the schema is older than this version's, then check; processes take turns."""
+async def ensure(engine: AsyncEngine, url: URL) -> int:
+    """Upgrade where the schema is older than this version's, then check; processes take turns.
+
+    Returns the schema that was found, 0 where there was none.
+    """
     if is_embedded(url):
         await _use_wal(engine)
     async with engine.connect() as conn:
@@ -79,6 +84,7 @@ async def ensure(engine: AsyncEngine, url: URL) -> None:
             await conn.run_sync(_migrate)
     async with engine.connect() as conn:
         await check(conn, url)
+    return version
 
 
 def _version(conn: Connection) -> int:

@@ -26,6 +26,7 @@ from volery.units import (
     UnitFailed,
     UnitState,
 )
+from volery.worker.publication import Published
 from volery.worker.timeline import Phase, Span
 from volery.worker.worker import Ending
 from worker.stubs import Bench, digest_each, transcript_of
@@ -59,6 +60,21 @@ async def test_a_result_is_stored_under_its_lease_token_and_holds_what_was_found
     assert document["words"][0]["speaker"] == "SPEAKER_00"
     assert document["switches"]["prepare_flight"] == "on"
     assert {"fetch_decode", "gpu_wait"} <= document["timings"].keys()
+
+
+async def test_who_is_told_of_a_units_end_learns_what_was_committed_for_it(bench: Bench) -> None:
+    [unit] = await bench.submit(0.5)
+    await bench.worker().run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert record.artifact is not None
+    assert [ended.published for ended in bench.ended] == [Published(unit, record.artifact)]
+
+
+async def test_a_unit_that_is_not_done_has_nothing_published(bench: Bench) -> None:
+    await bench.store.submit([Unit("u0", (bench.folder / "missing.wav").as_uri())])
+    await bench.worker().run()
+    assert [(ended.state, ended.published) for ended in bench.ended] == [(UnitState.REJECTED, None)]
 
 
 @pytest.mark.parametrize("prepare", [True, False])

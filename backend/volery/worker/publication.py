@@ -22,6 +22,7 @@ from volery.units import (
     ResultClass,
     StoreError,
     Transcript,
+    Unit,
     UnitError,
     UnitFailed,
     UnitRejected,
@@ -45,11 +46,19 @@ BURST_PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """A unit whose commit held, and the name of its result."""
+
+    unit: Unit
+    artifact: str
+
+
+@dataclass(frozen=True, slots=True)
 class UnitEnded:
     """What this process did to one unit.
 
     `ready` means that it failed and will be tried again, `leased` that its result cannot be written
-    yet and is waited for.
+    yet and is waited for. `published` is there where it is done.
     """
 
     key: str
@@ -58,6 +67,7 @@ class UnitEnded:
     error: str | None = None
     result_class: ResultClass | None = None
     duration_s: float = 0.0
+    published: Published | None = None
 
 
 OnEnded = Callable[[UnitEnded], None]
@@ -181,6 +191,7 @@ class Publisher:
                 UnitState.DONE,
                 result_class=publication.result_class,
                 duration_s=publication.duration_s,
+                published=Published(slot.unit, publication.artifact),
             )
         )
 

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \
   --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-  --extra worker --extra embedded --extra gcs --extra postgres --extra bench --extra test \
+  --extra worker --extra embedded --extra referee --extra gcs --extra postgres --extra bench --extra test \
   --output-file requirements.lock "$@" pyproject.toml
 {
   echo "# Everything that Volery and its tests need, for CPython 3.11 and later on Linux x86-64."

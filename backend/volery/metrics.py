@@ -26,12 +26,43 @@ BUDGET_IN_USE = Gauge("batch_pipeline_decode_budget_in_use_seconds", "Audio-seco
 BUDGET_LIMIT = Gauge("batch_pipeline_decode_budget_limit_seconds", "Audio-seconds that preparations may hold.")
 GPU_BUSY_SECONDS = Counter("batch_pipeline_gpu_busy_seconds", "Seconds in which a group was on the GPU thread.")
 GRAPH_CAPTURES = Counter("batch_pipeline_graph_captures", "CUDA graphs captured by the decoder.")
+VAD_DISAGREEMENT_SECONDS = Histogram(
+    "batch_pipeline_vad_disagreement_seconds",
+    "Seconds of a unit that exactly one of the two VAD engines calls speech, for the units that both looked at.",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
+)
+VAD_RECOVERED = Counter(
+    "batch_pipeline_vad_recovered", "Units that the VAD in use calls silent and that the other is sure of."
+)
+SECOND_VAD_FAILURES = Counter(
+    "batch_pipeline_second_vad_failures",
+    "Units on which the VAD engine that is not in use failed: they are what they are without it.",
+    ["purpose"],
+)
 SWITCH_STATE = Gauge(
     "batch_pipeline_switch_state",
     "1 for the state that a switch is in, read from the live objects.",
     ["switch", "state"],
 )
 QUARANTINE = Gauge("batch_pipeline_quarantine", "1 once this process is quarantined.", ["reason"])
+REFEREE_DEVICE = Gauge(
+    "batch_pipeline_referee_device",
+    "1 for the kind of device (cuda or cpu) that the referee's models are on, and why they are there.",
+    ["device", "why"],
+)
+REFEREE_UNITS = Counter(
+    "batch_pipeline_referee_units",
+    "Units sampled for the referee: audited, dropped because its queue was full, or why one could not be judged.",
+    ["outcome"],
+)
+REFEREE_ESCALATED = Counter("batch_pipeline_referee_escalated", "Audited units that the larger model had to decide.")
+REFEREE_DISAGREEMENT = Histogram(
+    "batch_pipeline_referee_disagreement",
+    "Word error rate of published words against the referee's, after normalisation and escalation, by language code.",
+    ["language"],
+    buckets=(0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 2),
+)
+REFEREE_QUEUE_UNITS = Gauge("batch_pipeline_referee_queue_units", "Units that wait for the referee.")
 QUEUE = CollectorRegistry()
 """What the exporter serves, and no worker: a worker would report 0 of what it does not count."""
 

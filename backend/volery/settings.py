@@ -40,9 +40,9 @@ SwitchClass = Literal["ops_kill", "behaviour"]
 """`ops_kill`: off and on give the same answer. `behaviour`: on may change answers, within the gate."""
 
 
-def _switch(on: str, *, off: str, kind: SwitchClass) -> Any:
+def _switch(on: str, *, off: str, kind: SwitchClass, default: bool = True) -> Any:
     """A switch's field: what on does, and what off restores."""
-    return Field(True, description=f"{on}; off: {off}.", json_schema_extra={"class": kind, "off_restores": off})
+    return Field(default, description=f"{on}; off: {off}.", json_schema_extra={"class": kind, "off_restores": off})
 
 
 class ProviderConfig(_Group):
@@ -60,6 +60,12 @@ class ProviderConfig(_Group):
     )
     asr_cuda_graphs_enabled: bool = _switch(
         "Parakeet decodes with CUDA graphs, asserted", off="Parakeet decodes eagerly, asserted", kind="ops_kill"
+    )
+    vad_recovery_enabled: bool = _switch(
+        "A unit that the VAD in use calls silent is transcribed where the other VAD engine is sure of speech",
+        off="a unit that the VAD in use calls silent has no words",
+        kind="behaviour",
+        default=False,
     )
 
 
@@ -201,6 +207,13 @@ class SpeechSettings(_Group):
     vad_engine: Literal["pyannote", "silero"] = Field(
         "pyannote", description="pyannote: its scores can be reused by diarization; silero: nothing to reuse."
     )
+    vad_shadow_sample_rate: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of units on which the VAD engine that is not in use runs as well, to measure how far "
+        "the two disagree; results stay as they are.",
+    )
     diarization_model: str | None = Field(
         None, description="`embedded`, a path or a hub name; unset: the embedded models."
     )
@@ -219,6 +232,55 @@ class SpeechSettings(_Group):
     cpu_threads: int = Field(0, ge=0, description="Threads for models on the CPU; 0: as many as the process may use.")
 
 
+class RefereeSettings(_Group):
+    """The second opinion on published words, from Whisper in a process of its own."""
+
+    referee_sample_rate: float = Field(
+        0.0, ge=0, le=1, description="Share of published units that are audited, chosen by their keys; 0: none."
+    )
+    referee_device: Literal["auto", "cuda", "cpu"] | None = Field(
+        None,
+        description="Where the referee's models run; auto: an accelerator with 16 GiB free, or else the CPU; cuda: "
+        "such an accelerator or nothing. Unset: the CPU in a worker, auto elsewhere.",
+    )
+    referee_model: str | None = Field(
+        None,
+        description="The model that hears every audited unit: a size such as `small`, a folder, or a hub name, in the "
+        "format of CTranslate2 on a CPU and of transformers on an accelerator; unset: the embedded model, or `small`.",
+    )
+    referee_model_revision: str | None = Field(
+        None, pattern=COMMIT, description="Commit that the referee's model's repository on the hub is pinned to."
+    )
+    referee_model_sha256: str | None = Field(
+        None,
+        pattern=SHA256,
+        description="SHA-256 that the referee's model must have to be loaded; unset: not checked.",
+    )
+    referee_escalation_model: str | None = Field(
+        None,
+        description="The model that decides where the first disagrees beyond the threshold, named as it is; "
+        "unset: the embedded model, or `large-v3`.",
+    )
+    referee_escalation_model_revision: str | None = Field(
+        None, pattern=COMMIT, description="Commit that the escalation model's repository on the hub is pinned to."
+    )
+    referee_escalation_model_sha256: str | None = Field(
+        None,
+        pattern=SHA256,
+        description="SHA-256 that the escalation model must have to be loaded; unset: not checked.",
+    )
+    referee_threshold: float = Field(
+        0.25, ge=0, description="Disagreement, as a word error rate, beyond which the escalation model decides."
+    )
+    referee_deadline_seconds: float = Field(
+        3600.0, gt=0, description="How long the referee may take over one unit before its process is ended."
+    )
+    referee_queue_units: int = Field(
+        16, ge=1, description="Units that may wait for the referee; more are dropped and counted."
+    )
+    referee_cpu_threads: int = Field(1, ge=1, description="CPU threads that the referee's process may use.")
+
+
 class LogSettings(_Group):
     """Logging."""
 
@@ -235,6 +297,7 @@ GROUPS: tuple[type[_Group], ...] = (
     AudioSettings,
     WorkerSettings,
     SpeechSettings,
+    RefereeSettings,
     LogSettings,
 )
 
@@ -249,6 +312,7 @@ class Settings:
     audio: AudioSettings = field(default_factory=AudioSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     speech: SpeechSettings = field(default_factory=SpeechSettings)
+    referee: RefereeSettings = field(default_factory=RefereeSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
 

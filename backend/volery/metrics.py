@@ -60,7 +60,7 @@ REFEREE_DISAGREEMENT = Histogram(
     "batch_pipeline_referee_disagreement",
     "Word error rate of published words against the referee's, after normalisation and escalation, by language code.",
     ["language"],
-    buckets=(0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 2),
+    buckets=(0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1),
 )
 REFEREE_QUEUE_UNITS = Gauge("batch_pipeline_referee_queue_units", "Units that wait for the referee.")
 QUEUE = CollectorRegistry()

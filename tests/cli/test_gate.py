@@ -75,8 +75,13 @@ def test_every_option_is_the_threshold_of_its_criterion(
 @pytest.mark.parametrize("value", ["inf", "nan"])
 @pytest.mark.parametrize(
     "option",
-    ["--max-word-edit-rate", "--max-speech-lost", "--speech-tolerance", "--min-speaker-agreement"]
-    + ["--max-confidence-drift"],
+    [
+        "--max-word-edit-rate",
+        "--min-speaker-agreement",
+        "--max-speech-lost",
+        "--speech-tolerance",
+        "--max-confidence-drift",
+    ],
 )
 def test_a_threshold_is_a_number(cli: Cli, changed: tuple[str, str], option: str, value: str) -> None:
     result = cli("gate", *changed, option, value, "--json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -118,6 +119,35 @@ def test_an_option_overrides_the_setting_of_its_name(cli: Cli, monkeypatch: pyte
     code, errors = run(cli, "plain", "--burst", "--lanes", "99")
     assert code == ExitCode.CONFIGURATION
     assert errors.startswith("volery: BATCH_PIPELINE_LANES: ")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "code", "said"),
+    [
+        ("LANES", "none", ExitCode.CONFIGURATION, "BATCH_PIPELINE_LANES"),
+        ("LANEZ", "2", ExitCode.CONFIGURATION, "did you mean BATCH_PIPELINE_LANES?"),
+        ("DATABASE_URL", "sqlite:////dev/null/volery.db", ExitCode.STORE, "cannot create its folder"),
+        ("ARTIFACTS_URL", "file:///dev/null/artifacts", ExitCode.STORE, "/dev/null/artifacts"),
+        ("ARTIFACTS_URL", "s3://bucket/volery", ExitCode.CONFIGURATION, "a s3 URL"),
+    ],
+)
+def test_a_mistake_is_told_before_torch_is_imported(
+    cli: Cli, setting: str, value: str, code: ExitCode, said: str
+) -> None:
+    look = (
+        "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); from volery import cli; cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", look, "worker"],
+        env={**os.environ, f"BATCH_PIPELINE_{setting}": value},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stdout == "False\n"
 
 
 def test_an_unknown_setting_is_logged(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,22 @@ class Tally:
             self.failed += 1
 
 
+def check_places(settings: Settings) -> None:
+    """Make sure, without any heavy import, that a worker could use its job store and its results.
+
+    Raises:
+        ConfigurationError: this process lacks what it needs to reach them.
+        StoreError: one of them cannot be used.
+    """
+
+    async def open_and_close() -> None:
+        async with opened(settings.queue):
+            pass
+
+    asyncio.run(open_and_close())
+    open_results(settings.artifacts.artifacts_url, settings.artifacts).check()
+
+
 def import_app() -> tuple[Run, type[WorkerRun]]:
     """The application, whose import brings torch and takes seconds.
 

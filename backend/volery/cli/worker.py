@@ -14,7 +14,7 @@ from volery.cli.environment import load_settings, override, quiet_logs
 from volery.cli.exits import ExitCode, exit_now
 from volery.cli.output import say
 from volery.cli.progress import shown_progress
-from volery.cli.running import Tally, import_app, run_burst
+from volery.cli.running import Tally, check_places, import_app, run_burst
 from volery.settings import Settings, check_environment
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def worker(
         log.warning("unknown setting", name=name)
     # Nothing is leased yet. Without a handler a container's first process would not even notice the signal.
     signal.signal(signal.SIGTERM, lambda *_: exit_now(ExitCode.OK))
+    check_places(settings)  # before the imports, which take seconds: a mistake is told at once
     tally = Tally()
     ending = _run_burst(settings, tally) if burst else _run(settings)
     _leave(ending, tally)

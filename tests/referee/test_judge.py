@@ -71,7 +71,7 @@ def test_the_second_model_is_loaded_once(settings: Settings, audio: Path) -> Non
 @pytest.mark.parametrize(
     ("asked", "published", "heard", "given", "told"),
     [
-        ("de", "en", "fr", "de", "de"),
+        ("de_AT", "en", "fr", "de", "de"),
         (None, "en", "fr", "en", "en"),
         (None, None, "fr", None, "fr"),
         (None, None, None, None, None),

@@ -46,9 +46,14 @@ def normalised(text: str, language: str | None) -> str:
 
     English numbers become figures, one word a digit, so that `one two`, `12` and `twelve` are the same.
     """
-    code = (language or "").lower().partition("-")[0]
+    code = code_of(language)
     words = _english_words(text) if code == "en" else _basic(code in _UNSPACED)(text).split()
     return " ".join(word for word in words if any(map(str.isalnum, word)))
+
+
+def code_of(language: str | None) -> str | None:
+    """The code of a language however it was named: `en` for `en-GB` and `EN_us`; None where none was."""
+    return (language and language.strip().lower().replace("_", "-").partition("-")[0]) or None
 
 
 def _english_words(text: str) -> list[str]:

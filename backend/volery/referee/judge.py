@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from volery.artifacts import open_results, open_source
 from volery.artifacts.uris import local_path, scheme
 from volery.referee.cases import Case, Judgement, Listener, RefereeError, RefereeReason
-from volery.referee.disagreement import distance
+from volery.referee.disagreement import code_of, distance
 from volery.settings import Settings
 from volery.units import StoreError, UnitError
 from volery.worker.preparation import AudioLoader
@@ -78,7 +78,7 @@ class Judge:
         began_s = perf_counter()
         published = self._published(case)
         samples = self._samples(case, published)
-        language = case.unit.options.language or published.language
+        language = code_of(case.unit.options.language or published.language)
         first = counts = _opinion(self._first, samples, language, published)
         second = self._second if first.disagreement > self._threshold else None
         if second is not None:

@@ -16,8 +16,14 @@ from volery.settings import GROUPS
 CHART_DEFAULTS: dict[str, Any] = {"device": "cuda", "artifacts_url": ""}
 """Where the chart knows better: a pod without its GPU must not start, and results cannot stay in a pod."""
 
-_CHART_BOUNDS: dict[str, Any] = {"http_port": {"minimum": 1}}
-"""Where the chart must know more: probes cannot ask at a port that is picked later."""
+_CHART_BOUNDS: dict[str, Any] = {
+    "artifacts_url": {"pattern": "^(file:///.+|gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?)?$"},
+    # Probes and Prometheus ask from outside of the pod,
+    "http_host": {"not": {"pattern": "^(127\\.|localhost$|::1$|$)"}},
+    # at a port that they know; below 1024 it would need a right that a worker does not have.
+    "http_port": {"minimum": 1024},
+}
+"""Where the chart must know more than the settings do."""
 
 _MARK = "# Settings of the worker, made from settings.py by scripts/generate_config.py; do not edit.\n"
 _WIDTH = 118

@@ -58,6 +58,15 @@ def test_an_unknown_key_is_refused_wherever_it_is(path: tuple[str, ...]) -> None
         (("worker", "flightUnits"), 33),
         (("worker", "device"), "tpu"),
         (("worker", "httpPort"), 0),
+        (("worker", "httpPort"), 80),
+        (("worker", "httpHost"), "127.0.0.1"),
+        (("worker", "httpHost"), "localhost"),
+        (("worker", "httpHost"), ""),
+        (("worker", "artifactsUrl"), "s3://bucket/volery"),
+        (("worker", "artifactsUrl"), "/results"),
+        (("worker", "artifactsUrl"), "file://results"),
+        (("worker", "artifactsUrl"), "gs://"),
+        (("worker", "artifactsUrl"), "gs:///volery"),
         (("worker", "databaseUrl"), "postgresql://user:password@host/volery"),
         (("worker", "asrModel"), 5),
         (("replicas",), "3"),
@@ -70,6 +79,10 @@ def test_an_unknown_key_is_refused_wherever_it_is(path: tuple[str, ...]) -> None
         (("gpu", "nodeSelector"), {"gpu": True}),
         (("serviceAccount", "annotations"), {"a": 1}),
         (("resources", "requests"), {"cpu": True}),
+        (("resources", "requests"), {"memory": "16GB"}),
+        (("resources", "limits"), {"memory": "16 Gi"}),
+        (("resources", "limits"), {"cpu": -1}),
+        (("exporter", "resources", "limits"), {"memory": "lots"}),
     ],
     ids=lambda one: ".".join(one) if isinstance(one, tuple) else str(one),
 )
@@ -93,6 +106,48 @@ def test_values_of_a_parent_chart_are_admitted() -> None:
 def test_what_only_an_installation_knows_is_asked_for(missing: Values, said: str) -> None:
     with pytest.raises(helm.HelmRenderError, match=f"set {said}"):
         render(missing)
+
+
+@pytest.mark.parametrize("quantity", ["500m", "4", 4, 0.5, "1.5", "16Gi", "16G", "1e9", "128974848"])
+def test_a_quantity_is_written_as_kubernetes_writes_it(quantity: Any) -> None:
+    assert render({"resources": {"requests": {"memory": quantity}}})
+
+
+def test_the_autoscaler_may_want_as_many_workers_as_there_may_be_and_no_more() -> None:
+    assert render({"autoscaling": {"enabled": True, "minReplicas": 4, "maxReplicas": 4}})
+    with pytest.raises(helm.HelmRenderError, match="minReplicas is 5 and autoscaling.maxReplicas only 4"):
+        render({"autoscaling": {"enabled": True, "minReplicas": 5, "maxReplicas": 4}})
+
+
+_RESULTS: Values = {"worker": {"artifactsUrl": "file:///shared/my%20results/volery"}}
+
+
+@pytest.mark.parametrize("mount", ["/shared", "/shared/", "/shared/my results/volery"])
+def test_results_may_go_to_a_volume_that_is_mounted(mount: str) -> None:
+    assert render({**_RESULTS, "extraVolumeMounts": [{"name": "results", "mountPath": mount}]})
+
+
+@pytest.mark.parametrize(
+    "mounts",
+    [
+        [],
+        [{"name": "results", "mountPath": "/share"}],
+        [{"name": "results", "mountPath": "/shared/my results/volery/deeper"}],
+        [{"name": "results", "mountPath": "/shared", "readOnly": True}],
+    ],
+    ids=["none", "another", "deeper", "read-only"],
+)
+def test_results_that_would_vanish_with_their_pod_are_refused(mounts: list[Any]) -> None:
+    said = "worker.artifactsUrl is /shared/my results/volery in the pod, and no writable volume is mounted there"
+    with pytest.raises(helm.HelmRenderError, match=said):
+        render({**_RESULTS, "extraVolumeMounts": mounts})
+
+
+def test_a_key_file_is_in_a_volume_that_may_be_read_only() -> None:
+    key: Values = {"worker": {"gcsKeyFile": "/keys/volery.json"}}
+    assert render({**key, "extraVolumeMounts": [{"name": "keys", "mountPath": "/keys", "readOnly": True}]})
+    with pytest.raises(helm.HelmRenderError, match=r"worker.gcsKeyFile is /keys/volery\.json .* no volume is mounted"):
+        render(key)
 
 
 def test_a_roll_that_could_never_begin_is_refused() -> None:

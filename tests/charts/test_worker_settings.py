@@ -12,6 +12,7 @@ from chart_settings import CHART_DEFAULTS, chart_settings, value_name
 from volery.settings import PREFIX, SWITCHES, Settings, check_environment, known_names
 
 SECRET = f"{PREFIX}DATABASE_URL"
+SOME_VOLUME = {"name": "some", "mountPath": "/some"}
 
 
 def _other_than_default(schema: dict[str, Any]) -> Any:
@@ -50,15 +51,17 @@ def test_each_switch_reaches_the_container_as_exactly_its_value(switch: Any, val
 
 
 @pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: switch.name)
-def test_a_switch_that_is_off_leaves_the_others_on(switch: Any) -> None:
-    environment = plain_environment({"worker": {value_name(switch.setting): False}})
-    states = {one.name: environment[one.environment] for one in SWITCHES}
-    assert states == {one.name: "false" if one is switch else "true" for one in SWITCHES}
+def test_a_switch_that_is_changed_leaves_the_others_as_they_ship(switch: Any) -> None:
+    environment = plain_environment({"worker": {value_name(switch.setting): not switch.default}})
+    states = {one.name: environment[one.environment] == "true" for one in SWITCHES}
+    assert states == {one.name: one.default != (one is switch) for one in SWITCHES}
 
 
 def test_every_setting_can_be_set_and_is_read_as_it_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {name: _other_than_default(schema) for name, _, schema in chart_settings()}
-    environment = plain_environment({"worker": {value_name(name): value for name, value in wanted.items()}})
+    wanted["artifacts_url"] = "file:///some/folder"
+    values = {"worker": {value_name(name): value for name, value in wanted.items()}, "extraVolumeMounts": [SOME_VOLUME]}
+    environment = plain_environment(values)
     assert {name for name in environment if name.startswith(PREFIX)} | {SECRET} == known_names()
     read = _settings_in(environment, monkeypatch)
     assert {
@@ -99,7 +102,7 @@ def _checksum(values: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: switch.name)
 def test_a_changed_switch_rolls_the_pods(switch: Any) -> None:
-    assert _checksum({"worker": {value_name(switch.setting): False}}) != _checksum({})
+    assert _checksum({"worker": {value_name(switch.setting): not switch.default}}) != _checksum({})
 
 
 def test_pods_stay_where_nothing_of_theirs_changed() -> None:

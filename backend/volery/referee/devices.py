@@ -20,7 +20,7 @@ what is free at one moment may be gone at the next.
 
 
 class Why(StrEnum):
-    """Why the models are where they are. The last three are falls to the CPU."""
+    """Why the models are where they are; `model` says that they run on a CPU only."""
 
     ASKED = "asked"
     ROOM = "room"
@@ -44,8 +44,8 @@ class Choice:
 
     @property
     def fell(self) -> bool:
-        """True where the CPU, which takes about six times as long, was not asked for."""
-        return self.why in (Why.NO_ROOM, Why.NO_DEVICE, Why.MODEL)
+        """True where only the CPU was left, which takes about six times as long."""
+        return self.why in (Why.NO_ROOM, Why.NO_DEVICE)
 
 
 class Devices(Protocol):

@@ -5,23 +5,15 @@ Workers do not report it: a queue that no worker serves, or none that starts, mu
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import math
 from collections.abc import Callable
-from time import monotonic
-
-import structlog
 
 from volery import metrics
-from volery.queue import Counts, JobStore, open_store
+from volery.queue import Counts, JobStore
 from volery.settings import Settings
-from volery.units import StoreError, UnitState
-from volery.worker.health import Health
+from volery.units import UnitState
+from volery.worker.lookout import look_out
 from volery.worker.probes import ProbeServer
-from volery.worker.stop import told_to_end
-
-log = structlog.get_logger(__name__)
 
 
 async def run_exporter(
@@ -34,37 +26,11 @@ async def run_exporter(
     Raises:
         ConfigurationError: the HTTP address cannot be had.
     """
-    health = Health(stall_seconds=settings.worker.health_stall_seconds)
-    health.models_ready = True
-    probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port, registry=metrics.QUEUE)
-    log.info("serving metrics and probes", port=probes.port)
-    work = asyncio.gather(_export(settings, health, interval_s), health.beat())
-    try:
-        with told_to_end(work.cancel), contextlib.suppress(asyncio.CancelledError):
-            on_ready(probes)
-            await work
-    finally:
-        probes.close()
+    await look_out(settings, interval_s, _count, registry=metrics.QUEUE, on_trouble=_show_nothing, on_ready=on_ready)
 
 
-async def _export(settings: Settings, health: Health, interval_s: float) -> None:
-    store: JobStore | None = None
-    said = ""
-    try:
-        while True:
-            try:
-                store = store or await open_store(settings.queue)
-                _show(await store.counts())
-                health.store_seen, said = monotonic(), ""
-            except StoreError as error:
-                if said != str(error):  # once for each trouble, not for each count
-                    said = str(error)
-                    log.warning("the store cannot be used; trying again", seconds=interval_s, error=said)
-                _show_nothing()
-            await asyncio.sleep(interval_s)
-    finally:
-        if store is not None:
-            await store.close()
+async def _count(store: JobStore) -> None:
+    _show(await store.counts())
 
 
 def _show(counts: Counts) -> None:

@@ -63,6 +63,12 @@ REFEREE_DISAGREEMENT = Histogram(
     buckets=(0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1),
 )
 REFEREE_QUEUE_UNITS = Gauge("batch_pipeline_referee_queue_units", "Units that wait for the referee.")
+REFEREE = CollectorRegistry()
+"""What a referee in a process of its own serves: of a worker's other series it would report 0."""
+
+for _series in (REFEREE_DEVICE, REFEREE_UNITS, REFEREE_ESCALATED, REFEREE_DISAGREEMENT, REFEREE_QUEUE_UNITS):
+    REFEREE.register(_series)
+
 QUEUE = CollectorRegistry()
 """What the exporter serves, and no worker: a worker would report 0 of what it does not count."""
 

@@ -115,7 +115,7 @@ def test_a_quantity_is_written_as_kubernetes_writes_it(quantity: Any) -> None:
 
 def test_the_autoscaler_may_want_as_many_workers_as_there_may_be_and_no_more() -> None:
     assert render({"autoscaling": {"enabled": True, "minReplicas": 4, "maxReplicas": 4}})
-    with pytest.raises(helm.HelmRenderError, match="minReplicas is 5 and autoscaling.maxReplicas only 4"):
+    with pytest.raises(helm.HelmRenderError, match=r"minReplicas is 5 and autoscaling\.maxReplicas only 4"):
         render({"autoscaling": {"enabled": True, "minReplicas": 5, "maxReplicas": 4}})
 
 

@@ -72,8 +72,6 @@ class RefundReason(StrEnum):
     DRAIN = "drain"
     QUARANTINE = "quarantine"
     LATE_GRANT = "late_grant"
-    NEIGHBOUR = "neighbour"
-    LANE_GONE = "lane_gone"
     ARTIFACTS = "artifacts"
 
 
@@ -125,13 +123,6 @@ class Lease:
     expires_at: float
     attempts: int = 0
     alone: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """The leases that one lane pulled together."""
-
-    leases: tuple[Lease, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from volery.artifacts import open_results, open_source
 from volery.artifacts.uris import local_path, scheme
 from volery.referee.cases import Case, Judgement, Listener, RefereeError, RefereeReason
 from volery.referee.disagreement import code_of, distance
+from volery.referee.documents import Published
 from volery.settings import Settings
 from volery.units import StoreError, UnitError
 from volery.worker.preparation import AudioLoader
@@ -22,35 +23,6 @@ from volery.worker.preparation import AudioLoader
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-_LENIENT = ConfigDict(frozen=True, extra="ignore")
-"""Another version may write fields that this one does not know."""
-
-
-class _Word(BaseModel):
-    model_config = _LENIENT
-
-    text: str
-
-
-class _Audio(BaseModel):
-    model_config = _LENIENT
-
-    sha256: str
-
-
-class _Published(BaseModel):
-    """What the referee reads of a result document."""
-
-    model_config = _LENIENT
-
-    words: tuple[_Word, ...]
-    language: str | None
-    audio: _Audio
-
-    @property
-    def text(self) -> str:
-        return " ".join(word.text for word in self.words)
 
 
 class Judge:
@@ -98,18 +70,18 @@ class Judge:
     def _second(self) -> Listener | None:
         return self._load_second and self._load_second()
 
-    def _published(self, case: Case) -> _Published:
+    def _published(self, case: Case) -> Published:
         try:
             if scheme(case.artifact) == "file":
-                return _Published.model_validate_json(Path(local_path(case.artifact)).read_bytes())
-            return _Published.model_validate_json(self._results.read(case.artifact))
+                return Published.model_validate_json(Path(local_path(case.artifact)).read_bytes())
+            return Published.model_validate_json(self._results.read(case.artifact))
         except ValidationError as error:  # whose own words quote the document
             said = f"its result {case.artifact} has {error.error_count()} fields that cannot be read"
         except (OSError, StoreError) as error:
             said = f"its result {case.artifact} cannot be read: {error}"
         raise RefereeError(RefereeReason.RESULT, f"{case.key}: {said}") from None
 
-    def _samples(self, case: Case, published: _Published) -> npt.NDArray[np.float32]:
+    def _samples(self, case: Case, published: Published) -> npt.NDArray[np.float32]:
         try:
             opened = self._loader.open(case.unit)
             audio = self._loader.load(case.unit, opened, self._loader.max_seconds)
@@ -128,7 +100,7 @@ class _Opinion:
 
 
 def _opinion(
-    listener: Listener, samples: npt.NDArray[np.float32], language: str | None, published: _Published
+    listener: Listener, samples: npt.NDArray[np.float32], language: str | None, published: Published
 ) -> _Opinion:
     heard = listener.hear(samples, language)
     spoken = language or heard.language

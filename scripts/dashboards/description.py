@@ -73,11 +73,12 @@ class Dashboard:
     rows: tuple[Row, ...]
 
 
+_ANY = '__name__=~"batch_pipeline_(gpu_busy_seconds_total|store_reachable)"'
 FLEET_VARIABLES = (
-    Variable("namespace", "label_values(batch_pipeline_gpu_busy_seconds_total, namespace)"),
-    Variable("job", 'label_values(batch_pipeline_gpu_busy_seconds_total{namespace="$namespace"}, job)'),
+    Variable("namespace", f"label_values({{{_ANY}}}, namespace)"),
+    Variable("job", f'label_values({{{_ANY},namespace="$namespace"}}, job)'),
 )
-"""One fleet: the release is the job."""
+"""One fleet: the release is the job. One without workers can be chosen, too: its exporter reports."""
 
 FLEET = 'namespace="$namespace",job="$job"'
 """The matchers of one fleet's series."""

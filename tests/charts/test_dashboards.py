@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,16 @@ def test_every_query_is_of_the_chosen_fleet_alone(path: Path) -> None:
         parsed = str(promql_parser.parse(query))
         selectors = parsed.count("batch_pipeline_")
         assert parsed.count('namespace="speech"') == parsed.count('job="volery"') == selectors, query
+
+
+@pytest.mark.parametrize("described", DESCRIBED, ids=lambda one: one.name)
+def test_a_fleet_without_workers_can_be_chosen(described: Dashboard) -> None:
+    """Whose exporter alone reports: that is when somebody looks."""
+    for variable in described.variables:
+        if variable.name in ("namespace", "job"):
+            [pattern] = re.findall(r'__name__=~"([^"]+)"', variable.query)
+            chosen_by = {name for name in series_of_volery() if re.fullmatch(pattern, name)}
+            assert {"batch_pipeline_store_reachable", "batch_pipeline_gpu_busy_seconds_total"} == chosen_by
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from volery.cli.checks.machine import _LEAST_DRIVER
 from volery.settings import PREFIX, WorkerSettings, known_names
@@ -21,6 +22,38 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+RESET = object()
+
+
+class _Override(yaml.SafeLoader):
+    """Reads a file that is laid over another one: `!reset` takes a key of that away."""
+
+
+_Override.add_constructor("!reset", lambda loader, node: RESET)
+CPU: dict[str, Any] = yaml.load((ROOT / "config/compose/cpu.yaml").read_text(), _Override)
+
+
+def laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """One file of compose over another, as far as ours need it: mappings are merged, `!reset` removes."""
+    both = dict(below)
+    for key, value in above.items():
+        if value is RESET:
+            del both[key]
+        else:
+            both[key] = laid_over(below.get(key, {}), value) if isinstance(value, dict) else value
+    return both
+
+
+def compose_that_resets() -> str:
+    """Compose 2.24 or newer, which knows `!reset`; empty where there is none."""
+    program = shutil.which("docker-compose") or ""
+    done = (
+        subprocess.run([program, "version", "--short"], capture_output=True, text=True, check=False)
+        if program
+        else None
+    )
+    version = Version(done.stdout.strip()) if done is not None and done.returncode == 0 else Version("0")
+    return program if version >= Version("2.24") else ""
 
 
 def locked(name: str) -> dict[str, str]:
@@ -90,6 +123,40 @@ def test_a_worker_of_compose_may_finish_its_drain() -> None:
 def test_compose_itself_takes_the_file() -> None:
     command = ["docker-compose", "--file", str(ROOT / "compose.yaml"), "config", "--quiet"]
     subprocess.run(command, env={**os.environ, "POSTGRES_PASSWORD": "x"}, check=True)
+
+
+def test_a_worker_without_a_gpu_runs_the_models_of_packages_on_the_cpu_and_is_otherwise_the_same() -> None:
+    worker = COMPOSE["services"]["worker"]
+    on_cpu = laid_over(COMPOSE, CPU)["services"]["worker"]
+    assert on_cpu["deploy"] == {"resources": {"reservations": {}}}
+    changed = {name for name in on_cpu["environment"] if on_cpu["environment"][name] != worker["environment"].get(name)}
+    assert {name: on_cpu["environment"][name] for name in changed} == {
+        f"{PREFIX}DEVICE": "cpu",
+        f"{PREFIX}MODELS": "embedded",
+    }
+    assert {key for key in on_cpu if on_cpu[key] != worker[key]} == {"deploy", "environment"}
+
+
+@pytest.mark.skipif(not compose_that_resets(), reason="needs docker-compose 2.24 or newer")
+def test_compose_itself_takes_the_gpu_away() -> None:
+    files = [f"--file={ROOT / name}" for name in ("compose.yaml", "config/compose/cpu.yaml")]
+    done = subprocess.run(
+        [compose_that_resets(), *files, "config"],
+        env={**os.environ, "POSTGRES_PASSWORD": "x"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    worker = yaml.safe_load(done.stdout)["services"]["worker"]
+    assert "devices" not in worker["deploy"]["resources"]["reservations"]
+    assert worker["environment"][f"{PREFIX}DEVICE"] == "cpu"
+
+
+def test_what_compose_scrapes_has_the_labels_that_the_dashboards_choose_by() -> None:
+    [job] = yaml.safe_load((ROOT / "config/compose/prometheus.yml").read_text())["scrape_configs"]
+    for target in job["static_configs"]:
+        assert target["labels"].keys() == {"namespace", "pod"}
+        assert {address.partition(":")[0] for address in target["targets"]} <= COMPOSE["services"].keys()
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")

@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Half of the tests wait, for models or for processes: two at a time take little longer than one.
+WORKERS ?= 2
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test lint docs clean
@@ -9,7 +11,7 @@ demo: $(INSTALLED)
 	@$(BIN)/volery demo
 
 test: $(INSTALLED)
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from volery.settings import (
+    DECLARED,
     GROUPS,
     PREFIX,
     ProviderConfig,
@@ -41,8 +42,11 @@ FIXED = [
     "PREPARE_FLIGHT_ENABLED",
     "VAD_SEGMENTATION_REUSE_ENABLED",
     "ASR_CUDA_GRAPHS_ENABLED",
+    "VAD_SHADOW_SAMPLE_RATE",
+    "VAD_RECOVERY_ENABLED",
 ]
-SWITCHES = ["prepare_flight_enabled", "vad_segmentation_reuse_enabled", "asr_cuda_graphs_enabled"]
+KILL_SWITCHES = ["prepare_flight_enabled", "vad_segmentation_reuse_enabled", "asr_cuda_graphs_enabled"]
+SWITCHES = [*KILL_SWITCHES, "vad_recovery_enabled"]
 
 
 def test_the_names_that_operators_rely_on_exist() -> None:
@@ -68,9 +72,20 @@ def test_each_switch_reads_either_value(monkeypatch: pytest.MonkeyPatch, switch:
     assert getattr(ProviderConfig(), switch) is state
 
 
-@pytest.mark.parametrize("switch", SWITCHES)
-def test_each_switch_ships_on(switch: str) -> None:
+@pytest.mark.parametrize("switch", KILL_SWITCHES)
+def test_each_kill_switch_ships_on(switch: str) -> None:
     assert getattr(ProviderConfig(), switch) is True
+
+
+def test_recovery_which_may_change_answers_ships_off() -> None:
+    assert ProviderConfig().vad_recovery_enabled is False
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.01", "nan"])
+def test_a_share_of_units_is_between_0_and_1(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_VAD_SHADOW_SAMPLE_RATE", value)
+    with pytest.raises(ValidationError):
+        SpeechSettings()
 
 
 def test_a_switch_cannot_be_changed_after_it_was_read() -> None:
@@ -124,9 +139,17 @@ def test_an_unknown_name_far_from_any_is_only_reported() -> None:
     )
 
 
-@pytest.mark.parametrize("newer", ["REFEREE_SAMPLE_RATE", "PREPARE_FLIGHT_UNITS", "VAD_RECOVERY_ENABLED"])
+@pytest.mark.parametrize("newer", ["EXPORT_FORMATS", "PREPARE_FLIGHT_UNITS", "VAD_THRESHOLD"])
 def test_a_setting_of_a_newer_release_does_not_stop_an_older_one(newer: str) -> None:
     assert check_environment({f"BATCH_PIPELINE_{newer}": "1"}) == (f"BATCH_PIPELINE_{newer}",)
+
+
+def test_a_name_that_the_chart_declares_is_no_slip_however_near_to_a_known_one() -> None:
+    newer, slip = "BATCH_PIPELINE_LANES_2", "BATCH_PIPELINE_LANEZ"
+    declared = {DECLARED: f"BATCH_PIPELINE_LANES {newer}"}
+    assert check_environment({newer: "1", **declared}) == (newer,)
+    with pytest.raises(ConfigurationError, match="LANEZ is not a setting"):
+        check_environment({newer: "1", slip: "1", **declared})
 
 
 def test_no_known_name_is_a_slip_of_another() -> None:

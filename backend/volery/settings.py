@@ -22,6 +22,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from volery.units import ConfigurationError
 
 PREFIX = "BATCH_PIPELINE_"
+DECLARED = "VOLERY_DECLARED_SETTINGS"
+"""Variable in which a chart names the settings that it set, which are no slips, whatever this release knows."""
 
 COMMIT = "^[0-9a-f]{40}$"
 SHA256 = "^[0-9a-f]{64}$"
@@ -329,15 +331,17 @@ def known_names() -> frozenset[str]:
 def check_environment(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Names with the prefix that no group knows, for the caller to warn about.
 
-    A newer release's setting is such a name, so only what is surely a slip is refused.
+    A newer release's setting is such a name, so only what is surely a slip is refused: a name close to a
+    known one that no chart declares to have set, as a newer release's would.
 
     Raises:
         ConfigurationError: a name is a slip of a known one.
     """
+    environ = os.environ if environ is None else environ
     known = known_names()
-    names = (name.upper() for name in (os.environ if environ is None else environ))
+    names = (name.upper() for name in environ)
     unknown = sorted(name for name in names if name.startswith(PREFIX) and name not in known)
-    for name in unknown:
+    for name in sorted({*unknown}.difference(environ.get(DECLARED, "").split())):
         for other in sorted(known):
             if _is_slip(name.removeprefix(PREFIX), other.removeprefix(PREFIX)):
                 raise ConfigurationError(f"{name} is not a setting; did you mean {other}?")

@@ -8,10 +8,13 @@ import pytest
 
 from referee.published import Loading, Says, publish, settings_in
 from volery.referee.cases import Case, RefereeError, RefereeReason
+from volery.referee.devices import Choice, Why
 from volery.referee.judge import Judge
 from volery.settings import Settings
 from volery.units import SAMPLE_RATE, Clip, Unit
 from worker.stubs import write_wav
+
+CPU = Choice("cpu", Why.ASKED)
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def audio(tmp_path: Path) -> Path:
 
 def _judge(settings: Settings, first: str, second: str | None = None) -> tuple[Judge, Loading]:
     loading = Loading(Says(second or ""))
-    return Judge(settings, Says(first, "en"), None if second is None else loading, "cpu"), loading
+    return Judge(settings, Says(first, "en"), None if second is None else loading, CPU), loading
 
 
 def test_what_the_first_model_agrees_with_never_loads_the_second(settings: Settings, audio: Path) -> None:
@@ -87,7 +90,7 @@ def test_the_submitters_language_goes_before_the_results_and_that_before_what_is
     told: str | None,
 ) -> None:
     listener = Says("a", heard)
-    judgement = Judge(settings, listener, None, "cpu").judge(
+    judgement = Judge(settings, listener, None, CPU).judge(
         publish(settings, "u0", "a", audio, asked=asked, language=published)
     )
     assert listener.given == [(SAMPLE_RATE, given)]
@@ -96,7 +99,7 @@ def test_the_submitters_language_goes_before_the_results_and_that_before_what_is
 
 def test_of_a_clip_only_the_clip_is_heard(settings: Settings, audio: Path) -> None:
     listener = Says("a")
-    Judge(settings, listener, None, "cpu").judge(publish(settings, "u0", "a", audio, clip=Clip(0.25, 0.75)))
+    Judge(settings, listener, None, CPU).judge(publish(settings, "u0", "a", audio, clip=Clip(0.25, 0.75)))
     assert [samples for samples, _ in listener.given] == [SAMPLE_RATE // 2]
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from volery.artifacts import open_results, open_source
 from volery.artifacts.uris import local_path, scheme
 from volery.referee.cases import Case, Judgement, Listener, RefereeError, RefereeReason
+from volery.referee.devices import Choice
 from volery.referee.disagreement import code_of, distance
 from volery.referee.documents import Published
 from volery.settings import Settings
@@ -31,14 +32,14 @@ class Judge:
     """
 
     def __init__(
-        self, settings: Settings, first: Listener, load_second: Callable[[], Listener] | None, device: str
+        self, settings: Settings, first: Listener, load_second: Callable[[], Listener] | None, choice: Choice
     ) -> None:
         self._threshold = settings.referee.referee_threshold
         self._results = open_results(settings.artifacts.artifacts_url, settings.artifacts)
         self._loader = AudioLoader(open_source(settings.artifacts), settings.audio, settings.worker.group_seconds)
         self._first = first
         self._load_second = load_second
-        self._device = device
+        self.choice = choice
 
     def judge(self, case: Case) -> Judgement:
         """Judge a unit's published words.
@@ -62,7 +63,7 @@ class Judge:
             escalated=second is not None,
             words=counts.words,
             language=counts.language,
-            device=self._device,
+            device=self.choice.device,
             seconds=perf_counter() - began_s,
         )
 

@@ -90,9 +90,17 @@ class UnitResult(_Document):
     words: tuple[WordRecord, ...]
     turns: tuple[TurnRecord, ...]
     speech: tuple[SegmentRecord, ...]
+    recovered: bool = Field(
+        False,
+        exclude_if=lambda recovered: not recovered,  # an older release reads what has no field that it does not know
+        description="True where the VAD in use calls the unit silent and `speech` is what the other engine is sure of; "
+        "left out elsewhere.",
+    )
     speakers: tuple[SpeakerRecord, ...]
     audio: AudioRecord
-    models: dict[str, ModelRecord] = Field(description="By role: vad, segmentation, embedding, asr.")
+    models: dict[str, ModelRecord] = Field(
+        description="By role: vad, segmentation, embedding, asr; second_vad where it may recover units."
+    )
     switches: dict[str, str] = Field(description="Each switch as it was on the live objects: on, off or inapplicable.")
     timings: dict[str, float] = Field(description="Seconds by stage; this unit's share where a stage is batched.")
     volery_version: str

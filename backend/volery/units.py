@@ -207,7 +207,8 @@ class ModelInfo:
 class Transcript:
     """What the models found in one unit: the outcome of the GPU section, not yet published.
 
-    `timings` holds this unit's share of each stage, in seconds.
+    `timings` holds this unit's share of each stage, in seconds. `recovered` says that the VAD in
+    use calls the unit silent, and that `speech` is what the other engine is sure of.
     """
 
     result_class: ResultClass
@@ -218,6 +219,7 @@ class Transcript:
     models: tuple[ModelInfo, ...] = ()
     switches: tuple[tuple[str, str], ...] = ()
     timings: tuple[tuple[str, float], ...] = ()
+    recovered: bool = False
 
 
 class VoleryError(Exception):

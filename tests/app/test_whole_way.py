@@ -137,6 +137,7 @@ async def test_a_result_says_who_said_what_and_what_made_it(tmp_path: Path, conv
     assert result.switches == {
         "vad_segmentation_reuse": "on",
         "asr_cuda_graphs": "inapplicable",
+        "vad_recovery": "off",
         "prepare_flight": "on",
     }
     assert {"fetch_decode", "gpu_wait", "vad", "diarize", "asr"} <= result.timings.keys()

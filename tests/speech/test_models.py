@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from volery.settings import SpeechSettings
+from volery.settings import ProviderConfig, SpeechSettings
 from volery.speech import models
 from volery.speech.choice import Pinned, checked_pipeline, chosen_models, diarization_model, elsewhere
 from volery.speech.hub import HUB_LICENCES
@@ -23,7 +23,7 @@ INSIDE = "pipeline: {params: {segmentation: $model/segmentation, embedding: $mod
 
 
 def chosen(**settings: Any) -> dict[str, models.Model]:
-    return dict(chosen_models(SpeechSettings(**settings)))
+    return dict(chosen_models(SpeechSettings(**settings), ProviderConfig()))
 
 
 def test_embedded_models_all_come_from_packages() -> None:
@@ -44,6 +44,15 @@ def test_silero_and_the_pocket_model_are_chosen_by_name() -> None:
     asked = chosen(vad_engine="silero", asr_model="pocket")
     assert (asked["vad"], asked["asr"]) == (SILERO, POCKET_MODEL)
     assert POCKET_MODEL.kind == "pocket"
+
+
+@pytest.mark.parametrize(("in_use", "other"), [("pyannote", SILERO), ("silero", SEGMENTATION)])
+def test_the_vad_that_is_not_in_use_is_chosen_only_where_something_asks_for_it(in_use: Any, other: Carried) -> None:
+    plain, shadowed = SpeechSettings(vad_engine=in_use), SpeechSettings(vad_engine=in_use, vad_shadow_sample_rate=0.01)
+    recovering = ProviderConfig(vad_recovery_enabled=True)
+    assert "second_vad" not in dict(chosen_models(plain, ProviderConfig()))
+    assert dict(chosen_models(shadowed, ProviderConfig()))["second_vad"] is other
+    assert dict(chosen_models(plain, recovering))["second_vad"] is other
 
 
 def test_a_pipeline_is_both_the_segmentation_and_the_embedding() -> None:
@@ -158,8 +167,9 @@ def test_a_model_that_no_digest_covers_is_refused_where_one_is_pinned(tmp_path: 
 
 def test_choosing_and_hashing_load_no_model_library() -> None:
     code = (
-        "import sys; from volery.settings import SpeechSettings; from volery.speech.choice import chosen_models\n"
-        "for _, model in chosen_models(SpeechSettings(models='embedded')): model.kind, model.pin\n"
+        "import sys; from volery.settings import ProviderConfig, SpeechSettings\n"
+        "from volery.speech.choice import chosen_models\n"
+        "for _, model in chosen_models(SpeechSettings(models='embedded'), ProviderConfig()): model.kind, model.pin\n"
         "print(sorted({'torch', 'nemo', 'pyannote', 'numpy', 'huggingface_hub'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

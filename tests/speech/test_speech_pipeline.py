@@ -72,6 +72,7 @@ def test_a_result_says_what_made_it(pipeline: SpeechPipeline, conversation_trans
     assert dict(conversation_transcript.switches) == {
         "vad_segmentation_reuse": "on",
         "asr_cuda_graphs": "inapplicable",
+        "vad_recovery": "off",
     }
     assert all(seconds > 0 for seconds in dict(conversation_transcript.timings).values())
     assert set(dict(conversation_transcript.timings)) == set(STAGES)

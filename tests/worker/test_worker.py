@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -60,6 +61,22 @@ async def test_a_result_is_stored_under_its_lease_token_and_holds_what_was_found
     assert document["words"][0]["speaker"] == "SPEAKER_00"
     assert document["switches"]["prepare_flight"] == "on"
     assert {"fetch_decode", "gpu_wait"} <= document["timings"].keys()
+
+
+@pytest.mark.parametrize(("recovered", "said"), [(True, {"recovered": True}), (False, {})])
+async def test_only_the_result_of_a_recovered_unit_says_so(
+    bench: Bench, recovered: bool, said: dict[str, bool]
+) -> None:
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        return [replace(transcript_of(one), recovered=recovered) for one in group]
+
+    await bench.submit(0.5)
+    await bench.worker(process).run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert record.artifact is not None
+    document = json.loads(bench.results.read(record.artifact))
+    assert {name: value for name, value in document.items() if name == "recovered"} == said
 
 
 async def test_who_is_told_of_a_units_end_learns_what_was_committed_for_it(bench: Bench) -> None:

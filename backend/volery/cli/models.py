@@ -15,7 +15,7 @@ from rich.text import Text
 from volery.cli.environment import load_settings
 from volery.cli.exits import ExitCode
 from volery.cli.output import say, tables, write_json
-from volery.settings import SpeechSettings
+from volery.settings import Settings
 from volery.units import ConfigurationError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def list_models(as_json: Json = False) -> None:
 
     Files are hashed, and never opened. How is in docs/reference/models.md.
     """
-    found = _all_found(load_settings().speech)
+    found = _all_found(load_settings())
     if as_json:
         _write(found)
         return
@@ -77,7 +77,7 @@ def verify(as_json: Json = False) -> None:
 
     Exits with 3 where one is missing or another than is pinned. A model without a pin is pointed out, no more.
     """
-    found = _all_found(load_settings().speech)
+    found = _all_found(load_settings())
     if as_json:
         _write(found)
     for one in found:
@@ -92,21 +92,21 @@ def pull() -> None:
 
     What is there already is not fetched again, unless it is another than is pinned. The cache lies below HF_HOME.
     """
-    for role, model in _chosen(load_settings().speech):
+    for role, model in _chosen(load_settings()):
         weights = _pulled(role, model)
         _checked(role, weights)
         _say_elsewhere(role, weights)
         say(f"{role}: {model.name} is here{'' if model.pin else ', unchecked: no digest is pinned'}")
 
 
-def _chosen(speech: SpeechSettings) -> Sequence[tuple[str, Model]]:
+def _chosen(settings: Settings) -> Sequence[tuple[str, Model]]:
     from volery.speech.choice import chosen_models
 
-    return chosen_models(speech)
+    return chosen_models(settings.speech, settings.provider)
 
 
-def _all_found(speech: SpeechSettings) -> list[Found]:
-    return [_found(role, model) for role, model in _chosen(speech)]
+def _all_found(settings: Settings) -> list[Found]:
+    return [_found(role, model) for role, model in _chosen(settings)]
 
 
 def _found(role: str, model: Model) -> Found:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from volery.settings import SpeechSettings
+from volery.settings import ProviderConfig, SpeechSettings
 from volery.speech.hub import HubModel
 from volery.speech.models import (
     EMBEDDING,
@@ -152,18 +152,27 @@ def diarization_model(name: str | None, pinned: Pinned) -> LocalModel | HubModel
     return HubModel(name, DIARIZATION_SETTING, pinned.revision, pinned.pin(DIARIZATION_SETTING))
 
 
-def chosen_models(speech: SpeechSettings) -> tuple[tuple[str, Model], ...]:
-    """Every model that a worker with these settings loads, by role: vad, segmentation, embedding, asr.
+def second_vad_model(speech: SpeechSettings, provider: ProviderConfig) -> Carried | None:
+    """The VAD that is not in use, where a sample of units or every silent one is shown to it; else none."""
+    if not (speech.vad_shadow_sample_rate or provider.vad_recovery_enabled):
+        return None
+    return SILERO if speech.vad_engine == "pyannote" else SEGMENTATION
+
+
+def chosen_models(speech: SpeechSettings, provider: ProviderConfig) -> tuple[tuple[str, Model], ...]:
+    """Every model that a worker with these settings loads, by role: vad, segmentation, embedding, asr, second_vad.
 
     Raises:
         ConfigurationError: settings contradict each other, or a path does not exist.
     """
     pipeline = diarization_model(speech.diarization_model, diarization_pinned(speech))
+    second = second_vad_model(speech, provider)
     return (
         ("vad", SEGMENTATION if speech.vad_engine == "pyannote" else SILERO),
         ("segmentation", pipeline or SEGMENTATION),
         ("embedding", pipeline or EMBEDDING),
         ("asr", asr_model(speech)),
+        *([("second_vad", second)] if second else []),
     )
 
 

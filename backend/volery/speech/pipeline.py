@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -15,12 +15,13 @@ import torch
 from volery import metrics
 from volery.settings import ProviderConfig, SpeechSettings
 from volery.speech.asr import AsrEngine, Hypothesis, SwitchState, asked_language
-from volery.speech.choice import asr_pinned, diarization_pinned, engine_of
+from volery.speech.choice import asr_pinned, diarization_pinned, engine_of, second_vad_model
 from volery.speech.device import choose_device, use_threads
 from volery.speech.diarization import Diarizer, load_diarizer
 from volery.speech.failures import as_unit_error, described
-from volery.speech.models import POCKET, SEGMENTATION
+from volery.speech.models import POCKET, SEGMENTATION, SILERO
 from volery.speech.quiet import hush
+from volery.speech.second_vad import SecondVad
 from volery.speech.segmentation import Segmenter
 from volery.speech.segments import Activity, whole_ms
 from volery.speech.speakers import with_speakers
@@ -56,6 +57,7 @@ class _Work:
     prepared: PreparedUnit
     language: str | None = None
     detection: Detection = _UNHEARD
+    recovery: Detection | None = None
     turns: tuple[Turn, ...] = ()
     windows: list[SpeechWindow] = field(default_factory=list)
     hypotheses: list[Hypothesis] = field(default_factory=list)
@@ -75,8 +77,13 @@ class _Work:
         return self.prepared.audio.duration_s
 
     @property
+    def found(self) -> Detection:
+        """The speech to transcribe, whichever engine found it."""
+        return self.recovery or self.detection
+
+    @property
     def has_speech(self) -> bool:
-        return self.error is None and bool(self.detection.speech)
+        return self.error is None and bool(self.found.speech)
 
     def words(self) -> list[Word]:
         """The words of all windows in unit time."""
@@ -102,26 +109,45 @@ class SpeechPipeline:
     """VAD, diarization and ASR over groups of units; built once, used from one thread."""
 
     def __init__(
-        self, settings: SpeechSettings, vad: VadEngine, diarizer: Diarizer, asr: AsrEngine, reuse: SwitchState
+        self,
+        settings: SpeechSettings,
+        vad: VadEngine,
+        diarizer: Diarizer,
+        asr: AsrEngine,
+        reuse: SwitchState,
+        second_vad: SecondVad | None = None,
     ) -> None:
         self._settings = settings
         self.vad = vad
+        self.second_vad = second_vad
         self.diarizer = diarizer
         self.asr = asr
         self._reuse = reuse
 
     @property
     def models(self) -> tuple[ModelInfo, ...]:
-        """The models, one a role: vad, segmentation, embedding, asr."""
-        return (self.vad.info, self.diarizer.segmentation, self.diarizer.embedding, self.asr.info)
+        """The models that results come from, one a role: vad, segmentation, embedding, asr, and perhaps second_vad."""
+        models = (self.vad.info, self.diarizer.segmentation, self.diarizer.embedding, self.asr.info)
+        recovering = self._recovering
+        return (*models, replace(recovering.engine.info, role="second_vad")) if recovering else models
+
+    @property
+    def _recovering(self) -> SecondVad | None:
+        return self.second_vad if self.second_vad and self.second_vad.recovers else None
 
     def switch_states(self) -> dict[str, str]:
         """Each switch that the models know, as it is on the live objects: on, off or inapplicable."""
-        return {"vad_segmentation_reuse": self._reuse, "asr_cuda_graphs": self.asr.graphs}
+        return {
+            "vad_segmentation_reuse": self._reuse,
+            "asr_cuda_graphs": self.asr.graphs,
+            "vad_recovery": "on" if self._recovering else "off",
+        }
 
     def warm_up(self) -> None:
         """Do, before readiness, what the first group would otherwise wait for."""
-        self.vad.detect(np.zeros(SAMPLE_RATE, dtype=np.float32))
+        second = [self.second_vad.engine] if self.second_vad else []
+        for vad in (self.vad, *second):
+            vad.detect(np.zeros(SAMPLE_RATE, dtype=np.float32))
         self.asr.warm_up()
 
     def process(self, group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
@@ -137,6 +163,7 @@ class SpeechPipeline:
             self._each("diarize", [work for work in works if work.has_speech], self._diarize)
         with metrics.stage("asr"):
             self._hear([work for work in works if work.has_speech])
+        self._shadow(works)
         return [work.error or self._transcript(work) for work in works]
 
     def _each(self, stage: str, works: Sequence[_Work], step: Callable[[_Work], None]) -> None:
@@ -160,15 +187,17 @@ class SpeechPipeline:
     def _detect(self, work: _Work) -> None:
         work.language = asked_language(work.unit.options.language, self.asr.languages)
         work.detection = self.vad.detect(work.samples)
+        if self._recovering and not work.detection.speech:
+            work.recovery = self._recovering.recovery(work.unit.key, work.samples, work.detection)
 
     def _diarize(self, work: _Work) -> None:
-        known = work.detection.segmentation if self._reuse == "on" else None
+        known = work.found.segmentation if self._reuse == "on" else None
         work.turns = self.diarizer.turns(work.samples, num_speakers=work.unit.options.num_speakers, known=known)
 
     def _hear(self, works: Sequence[_Work]) -> None:
         """ASR over the windows of all units together; where that fails, unit by unit."""
         for index, work in enumerate(works):
-            detection = work.detection
+            detection = work.found
             longest_s = self._settings.asr_window_seconds
             cuts = cut_windows(detection.speech, detection.activity, work.duration_s, longest_s)
             work.windows = windows_of(index, work.samples, cuts, work.language)
@@ -193,15 +222,23 @@ class SpeechPipeline:
         words = with_speakers(work.words(), work.turns)
         spoken = ResultClass.SPEECH if words else ResultClass.NO_WORDS
         return Transcript(
-            result_class=spoken if work.detection.speech else ResultClass.NO_SPEECH,
+            result_class=spoken if work.found.speech else ResultClass.NO_SPEECH,
             words=words,
             turns=work.turns,
-            speech=work.detection.speech,
+            speech=work.found.speech,
             language=work.heard_language(),
             models=self.models,
             switches=tuple(self.switch_states().items()),
             timings=tuple(work.timings.items()),
+            recovered=work.recovery is not None,
         )
+
+    def _shadow(self, works: Sequence[_Work]) -> None:
+        """Let the other VAD engine look at a sample of what is done; it belongs to no stage."""
+        if self.second_vad:
+            for work in works:
+                if work.error is None:
+                    self.second_vad.shadow(work.unit.key, work.samples, work.detection.speech)
 
 
 def load_pipeline(speech: SpeechSettings, provider: ProviderConfig) -> SpeechPipeline:
@@ -217,9 +254,21 @@ def load_pipeline(speech: SpeechSettings, provider: ProviderConfig) -> SpeechPip
     segmenter = Segmenter(SEGMENTATION.find(), batch, device) if speech.vad_engine == "pyannote" else None
     vad: VadEngine = PyannoteVad(segmenter) if segmenter else SileroVad()
     diarizer = load_diarizer(speech.diarization_model, segmenter, batch, device, diarization_pinned(speech))
+    second = _load_second_vad(speech, provider, batch, device)
     use_threads(speech.cpu_threads)
     reuse = reuse_state(provider.vad_segmentation_reuse_enabled, segmenter, diarizer)
-    return SpeechPipeline(speech, vad, diarizer, asr, reuse)
+    return SpeechPipeline(speech, vad, diarizer, asr, reuse, second)
+
+
+def _load_second_vad(
+    speech: SpeechSettings, provider: ProviderConfig, batch: int, device: torch.device
+) -> SecondVad | None:
+    """The engine that is not in use, where anything asks for it."""
+    model = second_vad_model(speech, provider)
+    if model is None:
+        return None
+    engine = SileroVad() if model is SILERO else PyannoteVad(Segmenter(model.find(), batch, device))
+    return SecondVad(engine, shadow_share=speech.vad_shadow_sample_rate, recovers=provider.vad_recovery_enabled)
 
 
 def reuse_state(enabled: bool, segmenter: Segmenter | None, diarizer: Diarizer) -> SwitchState:

@@ -37,6 +37,7 @@ def result_document(
         words=tuple(_word_record(word) for word in transcript.words),
         turns=tuple(_turn_record(turn) for turn in transcript.turns),
         speech=tuple(SegmentRecord(start_s=_ms(one.start_s), end_s=_ms(one.end_s)) for one in transcript.speech),
+        recovered=transcript.recovered,
         speakers=_speakers(transcript.turns),
         audio=_audio_record(info),
         models={

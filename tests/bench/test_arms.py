@@ -7,26 +7,38 @@ import pytest
 from volery.bench.arms import SHORT_NAMES, parse_arm, parse_arms
 from volery.settings import PREFIX, SWITCHES
 
-PREPARE, REUSE, GRAPHS = (switch.environment for switch in SWITCHES)
+PREPARE, REUSE, GRAPHS, RECOVERY = (switch.environment for switch in SWITCHES)
 
 
 @pytest.mark.parametrize(
     ("name", "environment"),
     [
-        ("all-on", {PREPARE: "true", REUSE: "true", GRAPHS: "true"}),
-        ("all-off", {PREPARE: "false", REUSE: "false", GRAPHS: "false"}),
-        ("prepare+reuse", {PREPARE: "true", REUSE: "true", GRAPHS: "false"}),
-        ("no-prepare", {PREPARE: "false", REUSE: "true", GRAPHS: "true"}),
-        ("no-prepare+no-graphs", {PREPARE: "false", REUSE: "true", GRAPHS: "false"}),
-        ("all-off+graphs", {PREPARE: "false", REUSE: "false", GRAPHS: "true"}),
+        ("all-on", {PREPARE: "true", REUSE: "true", GRAPHS: "true", RECOVERY: "false"}),
+        ("all-off", {PREPARE: "false", REUSE: "false", GRAPHS: "false", RECOVERY: "false"}),
+        ("prepare+reuse", {PREPARE: "true", REUSE: "true", GRAPHS: "false", RECOVERY: "false"}),
+        ("no-prepare", {PREPARE: "false", REUSE: "true", GRAPHS: "true", RECOVERY: "false"}),
+        ("no-prepare+no-graphs", {PREPARE: "false", REUSE: "true", GRAPHS: "false", RECOVERY: "false"}),
+        ("all-off+graphs", {PREPARE: "false", REUSE: "false", GRAPHS: "true", RECOVERY: "false"}),
+        ("all-on+recovery", {PREPARE: "true", REUSE: "true", GRAPHS: "true", RECOVERY: "true"}),
+        ("recovery", {PREPARE: "false", REUSE: "false", GRAPHS: "false", RECOVERY: "true"}),
+        ("no-recovery", {PREPARE: "true", REUSE: "true", GRAPHS: "true", RECOVERY: "false"}),
         ("LANES=3", {f"{PREFIX}LANES": "3"}),
-        ("lanes=3+no-reuse", {PREPARE: "true", REUSE: "false", GRAPHS: "true", f"{PREFIX}LANES": "3"}),
+        (
+            "lanes=3+no-reuse",
+            {PREPARE: "true", REUSE: "false", GRAPHS: "true", RECOVERY: "false", f"{PREFIX}LANES": "3"},
+        ),
         ("BATCH_PIPELINE_FLIGHT_UNITS=4", {f"{PREFIX}FLIGHT_UNITS": "4"}),
-        (f"all-on+{PREPARE}=false", {PREPARE: "false", REUSE: "true", GRAPHS: "true"}),
+        (f"all-on+{PREPARE}=false", {PREPARE: "false", REUSE: "true", GRAPHS: "true", RECOVERY: "false"}),
     ],
 )
 def test_an_arm_sets_what_its_words_say(name: str, environment: dict[str, str]) -> None:
     assert parse_arm(name).environment == environment
+
+
+def test_all_on_is_what_ships() -> None:
+    assert parse_arm("all-on").environment == {
+        switch.environment: "true" if switch.default else "false" for switch in SWITCHES
+    }
 
 
 def test_every_switch_has_a_short_name() -> None:

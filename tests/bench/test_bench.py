@@ -86,6 +86,7 @@ async def test_a_receipt_says_what_ran_and_where_that_is_not_what_was_asked(tria
         "prepare_flight": "on",
         "vad_segmentation_reuse": "on",
         "asr_cuda_graphs": "inapplicable",
+        "vad_recovery": "inapplicable",
     }
     assert off.ran.switches["prepare_flight"] == "off"
     assert (on.ran.lanes, on.ran.flight_units, on.ran.io_threads, on.ran.largest_flight) == (2, 2, 2, 2)
@@ -121,7 +122,10 @@ def test_models_that_are_not_as_asked_are_named(models: ModelsRecord, found: lis
         section_budget_seconds=7200.0,
         largest_flight=8,
         lanes_seen=2,
-        switches=dict.fromkeys(("prepare_flight", "vad_segmentation_reuse", "asr_cuda_graphs"), "on"),
+        switches={
+            **dict.fromkeys(("prepare_flight", "vad_segmentation_reuse", "asr_cuda_graphs"), "on"),
+            "vad_recovery": "off",
+        },
         models=models,
     )
     assert list(differences(settings, ran)) == found

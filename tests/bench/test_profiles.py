@@ -47,8 +47,11 @@ def test_an_unknown_profile_is_answered_with_those_that_are_known() -> None:
 def test_simulated_models_say_which_switches_they_run_with(reuse: bool, graphs: bool) -> None:
     provider = ProviderConfig(vad_segmentation_reuse_enabled=reuse, asr_cuda_graphs_enabled=graphs)
     models = SimulatedModels(load_profile("l4"), provider)
-    states = {"vad_segmentation_reuse": "on" if reuse else "off", "asr_cuda_graphs": "on" if graphs else "off"}
-    assert models.switch_states() == states
+    assert models.switch_states() == {
+        "vad_segmentation_reuse": "on" if reuse else "off",
+        "asr_cuda_graphs": "on" if graphs else "off",
+        "vad_recovery": "inapplicable",
+    }
 
 
 def test_a_group_takes_its_units_seconds_on_the_gpu_thread(monkeypatch: pytest.MonkeyPatch) -> None:

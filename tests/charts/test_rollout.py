@@ -83,3 +83,4 @@ def test_the_notes_say_how_each_switch_is_set() -> None:
     notes = _notes({"worker": {"asrCudaGraphsEnabled": False}})
     assert "worker.asrCudaGraphsEnabled false" in notes
     assert "worker.prepareFlightEnabled true" in notes
+    assert "worker.vadRecoveryEnabled false" in notes

@@ -16,6 +16,13 @@ from volery.settings import SWITCHES, ProviderConfig, Switch, SwitchClass
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer
 
+LIVE = {
+    "prepare_flight": "off",
+    "vad_segmentation_reuse": "on",
+    "asr_cuda_graphs": "inapplicable",
+    "vad_recovery": "off",
+}
+
 BY_NAME = pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: switch.name)
 
 
@@ -29,8 +36,7 @@ def flags(cli: Cli, *arguments: str, code: int = 0) -> dict[str, dict[str, Any]]
 def worker_url() -> Iterator[str]:
     """The real metrics port, whose worker reports graphs as inapplicable and preparation as off."""
     metrics.SWITCH_STATE.clear()
-    states = {"prepare_flight": "off", "vad_segmentation_reuse": "on", "asr_cuda_graphs": "inapplicable"}
-    for name, state in states.items():
+    for name, state in LIVE.items():
         for other in ("on", "off", "inapplicable"):
             metrics.SWITCH_STATE.labels(name, other).set(float(other == state))
     probes = ProbeServer(Health(stall_seconds=60.0), "127.0.0.1", 0)
@@ -58,13 +64,13 @@ def test_a_value_from_the_environment_is_shown_with_its_source(
         "switch": switch.name,
         "setting": switch.setting,
         "environment": switch.environment,
-        "default": True,
+        "default": switch.default,
         "value": value,
         "source": "environment",
         "class": switch.kind,
         "off_restores": switch.off_restores,
     }
-    assert {(one["value"], one["source"]) for one in shown.values()} == {(True, "default")}
+    assert {(one["value"] == one["default"], one["source"]) for one in shown.values()} == {(True, "default")}
 
 
 def test_the_table_has_every_name_and_what_off_restores(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,11 +91,7 @@ def test_a_value_that_makes_no_sense_is_named(cli: Cli, monkeypatch: pytest.Monk
 
 def test_a_running_worker_says_what_its_switches_are(cli: Cli, worker_url: str) -> None:
     shown = flags(cli, "--url", worker_url, code=8)
-    assert {name: one["live"] for name, one in shown.items()} == {
-        "prepare_flight": "off",
-        "vad_segmentation_reuse": "on",
-        "asr_cuda_graphs": "inapplicable",
-    }
+    assert {name: one["live"] for name, one in shown.items()} == LIVE
 
 
 def test_a_worker_that_does_otherwise_than_is_asked_for_is_pointed_out(cli: Cli, worker_url: str) -> None:

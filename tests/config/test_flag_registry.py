@@ -33,11 +33,11 @@ def test_settings_config_and_chart_agree(register: Register) -> None:
 
 
 def test_a_switch_that_is_added_without_raising_the_budget_is_refused(register: Register) -> None:
-    assert any("flag_budget.json has 3" in one for one in disagreements(register, (*SWITCHES, NEW)))
+    assert any("flag_budget.json has 4" in one for one in disagreements(register, (*SWITCHES, NEW)))
 
 
 def test_a_switch_that_is_deleted_gives_its_place_in_the_budget_back(register: Register) -> None:
-    assert any("there are 2 switches" in one for one in disagreements(register, SWITCHES[1:]))
+    assert any("there are 3 switches" in one for one in disagreements(register, SWITCHES[1:]))
 
 
 def test_a_switch_that_nobody_registered_is_named(register: Register) -> None:
@@ -70,6 +70,8 @@ def test_a_registered_switch_that_no_setting_knows_is_named(register: Register) 
 def test_a_missing_value_must_fail_the_way_the_default_does(register: Register) -> None:
     [found] = disagreements(_with_flag(register, "asr_cuda_graphs_enabled", missing="closed"))
     assert "asr_cuda_graphs_enabled fails closed" in found
+    [found] = disagreements(_with_flag(register, "vad_recovery_enabled", missing="open"))
+    assert "vad_recovery_enabled fails open" in found
 
 
 def test_evidence_is_a_receipt_that_is_there_or_none_yet(register: Register) -> None:
@@ -140,4 +142,9 @@ def test_the_page_shows_each_switch_as_the_chart_declares_it(register: Register)
     for switch in SWITCHES:
         assert f"`worker.{value_name(switch.setting)}`" in page
         assert switch.off_restores in page
-    assert page.count('`"true"` and `"false"`; by default `"true"`') == len(SWITCHES)
+        by_default = "true" if switch.default else "false"
+        assert f'`"true"` and `"false"`; by default `"{by_default}"`' in _section_of(page, switch)
+
+
+def _section_of(page: str, switch: Switch) -> str:
+    return page.partition(f"## {switch.name}\n")[2].partition("\n## ")[0]

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 from volery.settings import PREFIX, SWITCHES, known_names
 
-SHORT_NAMES = {"prepare": "prepare_flight", "reuse": "vad_segmentation_reuse", "graphs": "asr_cuda_graphs"}
+SHORT_NAMES = {
+    "prepare": "prepare_flight",
+    "reuse": "vad_segmentation_reuse",
+    "graphs": "asr_cuda_graphs",
+    "recovery": "vad_recovery",
+}
 """What arms call the switches."""
 
 _VARIABLES = {switch.name: switch.environment for switch in SWITCHES}
@@ -48,9 +53,11 @@ def parse_arms(text: str) -> tuple[Arm, ...]:
 def parse_arm(name: str) -> Arm:
     """One arm: words joined with `+`.
 
-    `all-on` and `all-off` set every switch, `prepare` (or `reuse`, `graphs`) turns one on and, as
-    the first of its kind, all others off; `no-prepare` turns one off and, as the first, all others
-    on. `NAME=VALUE` is any setting, with or without `BATCH_PIPELINE_`.
+    `all-on` and `all-off` turn every switch of class `ops_kill` on or off and leave those of class
+    `behaviour` as they ship: what the arms say stays the same. `prepare` (or `reuse`, `graphs`,
+    `recovery`) turns one on and, as the first of its kind, sets the others as `all-off` does;
+    `no-prepare` turns one off and, as the first, sets the others as `all-on` does. `NAME=VALUE` is
+    any setting, with or without `BATCH_PIPELINE_`.
 
     Raises:
         ValueError: it makes no sense.
@@ -67,7 +74,7 @@ def parse_arm(name: str) -> Arm:
 
 def _switches(arm: str, word: str, *, first: bool) -> dict[str, str]:
     if word in ("all-on", "all-off"):
-        return dict.fromkeys(_VARIABLES.values(), _flag(word == "all-on"))
+        return _every(on=word == "all-on")
     off = word.startswith("no-")
     switch = SHORT_NAMES.get(word.removeprefix("no-"))
     if switch is None:
@@ -75,8 +82,13 @@ def _switches(arm: str, word: str, *, first: bool) -> dict[str, str]:
             f"arm {arm}: {word or 'an empty word'} is neither all-on, all-off, a switch ({', '.join(SHORT_NAMES)}), "
             "no- and a switch, nor NAME=VALUE"
         )
-    others = dict.fromkeys(_VARIABLES.values(), _flag(off)) if first else {}
+    others = _every(on=off) if first else {}
     return {**others, _VARIABLES[switch]: _flag(not off)}
+
+
+def _every(*, on: bool) -> dict[str, str]:
+    """Every switch: on or off where it is a kill switch, as it ships where it may change answers."""
+    return {one.environment: _flag(on if one.kind == "ops_kill" else one.default) for one in SWITCHES}
 
 
 def _assignment(arm: str, word: str) -> dict[str, str]:

@@ -24,8 +24,12 @@ class SimulatedModels:
         self._stages = profile.stages(reuse=self._reuse, graphs=self._graphs)
 
     def switch_states(self) -> dict[str, str]:
-        """The switches that the sleeps depend on, as they are."""
-        return {"vad_segmentation_reuse": _state(self._reuse), "asr_cuda_graphs": _state(self._graphs)}
+        """The switches that the sleeps depend on, as they are; where nothing is heard, nothing is recovered."""
+        return {
+            "vad_segmentation_reuse": _state(self._reuse),
+            "asr_cuda_graphs": _state(self._graphs),
+            "vad_recovery": "inapplicable",
+        }
 
     def warm_up(self) -> None:
         """Nothing to do."""

@@ -41,8 +41,9 @@ def bench(
     arms: Annotated[
         str,
         typer.Option(
-            help="Configurations, separated by commas: all-on, all-off, prepare+reuse (those on), no-graphs (that "
-            "one off), NAME=VALUE, or several joined with +. The first is what others are compared with."
+            help="Configurations, separated by commas: all-on, all-off (the kill switches), prepare+reuse (those on), "
+            "no-graphs (that one off), NAME=VALUE, or several joined with +. The first is what others are compared "
+            "with."
         ),
     ] = "all-on,all-off",
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each arm, in turn.")] = 3,

@@ -181,7 +181,7 @@ async def pull_cost(server: ThrowawayServer, rows: int, owners: int) -> PullCost
     engine = create_engine(parse_url(url))
     parameters = {"process": "explains", "limit": 8, "suspects": 2, "lease_seconds": 60.0}
     async with engine.connect() as conn:
-        plan = await explain(conn, statements.PULL, parameters, run=True)
+        plan = await explain(conn, statements.PULL_AND_RECORD, parameters, run=True)
         await conn.rollback()
     await engine.dispose()
     store = await opened(url)

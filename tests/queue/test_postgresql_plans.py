@@ -13,7 +13,13 @@ from volery.queue import statements
 from volery.queue.engine import create_engine, parse_url
 
 PULL = {"process": "w", "limit": 8, "suspects": 2, "lease_seconds": 60.0}
-HOLD = {"leases": '[{"token": "a"}, {"token": "b"}]', "lease_seconds": 60.0}
+HOLD = {
+    "leases": '[{"token": "a"}, {"token": "b"}]',
+    "lease_seconds": 60.0,
+    "why": "audio_changed",
+    "message": "x",
+    "ending": "x",
+}
 CHARGE = {"max_attempts": 3, "retry_base": 5.0, "retry_max": 600.0}
 
 
@@ -31,7 +37,11 @@ async def fill(database: Database, rows: int, owners: int) -> None:
         " available_at, attempts, suspicion, quarantines, alone) SELECT n, n % "
         f"{owners}, 0, 'file:///a', 0, 'ready', n / {owners}, 0, 0, 0, 0, 0, false FROM generate_series(1, {rows}) n"
     )
-    await database.execute("ANALYZE units")
+    await database.execute(
+        "INSERT INTO grants (token, unit_id, worker, granted_at, ended_at, ended_as, alone, priority, rank)"
+        " SELECT id, id, 'w', 0, 0, 'done', false, 0, 0 FROM units"
+    )
+    await database.execute("ANALYZE")
 
 
 @pytest.mark.parametrize("owners", [1, 1000])
@@ -39,14 +49,15 @@ async def fill(database: Database, rows: int, owners: int) -> None:
 async def test_a_pull_reads_indexes_alone(postgresql: Callable[[], Database], rows: int, owners: int) -> None:
     database = postgresql()
     await fill(database, rows, owners)
-    used = await plan_of(database, statements.PULL, PULL)
+    used = await plan_of(database, statements.PULL_AND_RECORD, PULL)
     assert all("Index" in scan for scan in used)
     assert "Index Scan of units by units_queue" in used
 
 
-@pytest.mark.parametrize("name", ["RENEW", "COMPLETE", "REFUND", "REAP_SHARED", "REAP_ALONE"])
+@pytest.mark.parametrize("name", ["RENEW", "COMPLETE", "REFUND", "FAIL", "REAP_SHARED", "REAP_ALONE"])
 async def test_what_holders_and_reapers_say_reads_indexes_alone(postgresql: Callable[[], Database], name: str) -> None:
     database = postgresql()
     await fill(database, 1000, 1)
-    used = await plan_of(database, getattr(statements, name), {**HOLD, **CHARGE})
+    said = getattr(statements, name)
+    used = await plan_of(database, getattr(said, "at_once", said), {**HOLD, **CHARGE})
     assert all("Index" in scan for scan in used)

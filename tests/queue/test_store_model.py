@@ -203,6 +203,6 @@ def test_the_store_behaves_as_its_model(database: Database) -> None:
     StoreMachine.url = database.url
     machine = StoreMachine.TestCase
     machine.settings = settings(
-        max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
     )
     machine().runTest()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Boolean, Double, Text, func, select, text
+from sqlalchemy import Double, Text, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.expression import FunctionElement
+from sqlalchemy.types import NullType
 
 
 class now(FunctionElement[float]):
@@ -35,7 +36,7 @@ class is_among(FunctionElement[bool]):
     """Whether a column's value is among the few rows of a subquery, each of which is looked up by an index."""
 
     inherit_cache = True
-    type = Boolean()
+    type = NullType()  # type: ignore[assignment]  # as a boolean it would read `… = 1` on SQLite, without an index
 
 
 @compiles(now, "sqlite")

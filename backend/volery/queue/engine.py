@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -94,6 +94,13 @@ def writing(engine: AsyncEngine) -> AsyncEngine:
     return engine.execution_options(**{_WRITING: True})
 
 
+def committing(engine: AsyncEngine) -> AsyncEngine:
+    """The same engine; on PostgreSQL each of its statements commits by itself, without further round trips."""
+    if engine.dialect.name != "postgresql":
+        return engine
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
 def _sqlite_engine(url: URL) -> AsyncEngine:
     # isolation_level None: sqlite3 issues no BEGIN of its own, `_begin` does.
     arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS, "isolation_level": None}
@@ -104,11 +111,18 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
 
 
 def _postgresql_engine(url: URL) -> AsyncEngine:
-    # No ping before every transaction: `transactions.py` begins anew on a connection that turns out to be dead.
     query = {_LIBPQ_NAMES.get(name, name): value for name, value in url.query.items()}
     named = {name: str(query.pop(name)) for name in ("application_name",) if name in query}
     arguments = {"server_settings": _SERVER_SETTINGS | named, "timeout": _CONNECT_SECONDS}
-    return create_async_engine(url.set(query=query), hide_parameters=True, connect_args=arguments)
+    engine = create_async_engine(url.set(query=query), hide_parameters=True, connect_args=arguments)
+    event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    return engine
+
+
+def _refuse_closed(connection: Any, entry: ConnectionPoolEntry, proxy: Any) -> None:
+    """Let the pool replace a connection that is known to be gone; a ping would cost a round trip every time."""
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError
 
 
 def _enforce_foreign_keys(connection: Any, entry: ConnectionPoolEntry) -> None:

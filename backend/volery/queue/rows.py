@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
+from volery.queue.statements import GRANT_NAMES
 from volery.queue.store import Grant, UnitRecord
 from volery.units import Clip, Lease, ResultClass, StoreError, Unit, UnitOptions, UnitState
 
@@ -100,8 +101,7 @@ def lease_in(row: RowMapping) -> Lease:
 
 def grant_values(row: RowMapping) -> dict[str, Any]:
     """The row of the grants table for a unit that was just granted."""
-    same = ("token", "worker", "granted_at", "alone", "priority", "rank")
-    return {"unit_id": row["id"], **{name: row[name] for name in same}}
+    return {"unit_id": row["id"], **{name: row[name] for name in GRANT_NAMES}}
 
 
 def record_in(row: RowMapping) -> UnitRecord:

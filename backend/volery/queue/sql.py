@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -63,6 +62,8 @@ class SqlJobStore:
         self._transactions = Transactions(engine, url)
         self._listener = None if is_embedded(url) else Listener(engine, url)
         self._url = url
+        self._embedded = is_embedded(url)
+        self._pulling = asyncio.Lock()
         self._charging = {
             "max_attempts": settings.max_attempts,
             "retry_base": settings.retry_base_seconds,
@@ -95,78 +96,82 @@ class SqlJobStore:
     # Leasing
 
     async def pull(self, worker: str, limit: int, lease_seconds: float) -> list[Lease]:
-        """Grant up to `limit` units in one statement, whose rows come in no promised order."""
+        """Grant up to `limit` units in one statement, whose rows come in no promised order.
+
+        One pull at a time: of two at once neither would see what the other grants. One whose answer
+        was lost may yet be granted beside the next; nobody works on such leases, which lapse.
+        """
+        if limit <= 0:
+            return []
         parameters = {
             "process": worker,
             "limit": limit,
             "suspects": max(1, limit // _SUSPECTS_SHARE),
             "lease_seconds": lease_seconds,
         }
+        async with self._pulling:
+            rows = await self._grant(parameters)
+        return [lease_in(row) for row in sorted(rows, key=lambda row: (-row["priority"], row["rank"], row["id"]))]
+
+    async def _grant(self, parameters: Mapping[str, Any]) -> Rows:
+        if not self._embedded:
+            return await self._transactions.send(statements.PULL_AND_RECORD, parameters)
 
         async def grant(conn: AsyncConnection) -> Rows:
-            await take_turns(conn, f"worker {worker}")
             rows = (await conn.execute(statements.PULL, parameters)).mappings().all()
-            rows = sorted(rows, key=lambda row: (-row["priority"], row["rank"], row["id"]))
             if rows:
                 await conn.execute(statements.RECORD_GRANT, [grant_values(row) for row in rows])
             return rows
 
-        return [lease_in(row) for row in await self._transactions.write(grant)] if limit > 0 else []
+        return await self._transactions.write(grant)
 
     async def renew(self, tokens: Sequence[str], lease_seconds: float) -> frozenset[str]:
         """Extend leases; the tokens that still hold."""
-        parameters = {"lease_seconds": lease_seconds}
-        return await self._transactions.write(lambda conn: _held(conn, statements.RENEW, tokens, parameters))
+        parameters = {"leases": _leases(tokens), "lease_seconds": lease_seconds}
+        return _tokens_of(await self._transactions.send(statements.RENEW, parameters))
 
     async def complete(self, publications: Sequence[Publication]) -> frozenset[str]:
         """Commit results in one transaction; the tokens whose commit held."""
-        leases = json.dumps([asdict(publication) for publication in publications])
-
-        async def commit(conn: AsyncConnection) -> frozenset[str]:
-            done = frozenset((await conn.scalars(statements.COMPLETE, {"leases": leases})).all())
-            await _end(conn, done, "done")
-            return done
-
-        return await self._transactions.write(commit)
+        leases = json.dumps([publication.as_dict() for publication in publications])
+        return _tokens_of(await self._end(statements.COMPLETE, "done", {"leases": leases}))
 
     async def reject(self, token: str, reason: Reason, error: str) -> bool:
         """End a unit whose audio can never work; False where the lease no longer held."""
-        parameters = {"why": reason.value, "message": error_text(error)}
-
-        async def end(conn: AsyncConnection) -> frozenset[str]:
-            held = await _held(conn, statements.REJECT, [token], parameters)
-            await _end(conn, held, "rejected")
-            return held
-
-        return bool(await self._transactions.write(end))
+        parameters = {"leases": _leases([token]), "why": reason.value, "message": error_text(error)}
+        return bool(await self._end(statements.REJECT, "rejected", parameters))
 
     async def fail(self, token: str, reason: Reason, error: str) -> UnitState | None:
         """Charge one attempt; None where the lease no longer held."""
-        parameters = {"why": reason.value, "message": error_text(error), **self._charging}
-
-        async def charge(conn: AsyncConnection) -> UnitState | None:
-            row = (await conn.execute(statements.FAIL, {"leases": _leases([token]), **parameters})).one_or_none()
-            if row is None:
-                return None
-            await _end(conn, frozenset([token]), "failed")
-            return UnitState(row.state)
-
-        return await self._transactions.write(charge)
+        parameters = {"leases": _leases([token]), "why": reason.value, "message": error_text(error), **self._charging}
+        rows = await self._end(statements.FAIL, "failed", parameters)
+        return UnitState(rows[0]["state"]) if rows else None
 
     async def refund(self, tokens: Sequence[str], reason: RefundReason) -> frozenset[str]:
         """Give leases back without charge; the tokens that still held."""
+        ended_as = f"refund:{reason.value}"
+        if reason is not RefundReason.QUARANTINE:
+            return _tokens_of(await self._end(statements.REFUND, ended_as, {"leases": _leases(tokens)}))
 
         async def give_back(conn: AsyncConnection) -> frozenset[str]:
-            if reason is RefundReason.QUARANTINE:
-                await _held(conn, statements.LOCK_HELD, tokens)  # in turn, for both statements together
-                held = await _held(conn, statements.REFUND_LATER_QUARANTINE, tokens, self._charging)
-                held |= await _held(conn, statements.REFUND_FIRST_QUARANTINE, tokens)
-            else:
-                held = await _held(conn, statements.REFUND, tokens)
-            await _end(conn, held, f"refund:{reason.value}")
+            await _held(conn, statements.LOCK_HELD, tokens)  # in turn, for both statements together
+            held = await _held(conn, statements.REFUND_LATER_QUARANTINE, tokens, self._charging)
+            held |= await _held(conn, statements.REFUND_FIRST_QUARANTINE, tokens)
+            await _end_grants(conn, held, ended_as)
             return held
 
         return await self._transactions.write(give_back)
+
+    async def _end(self, ending: statements.Ending, ended_as: str, parameters: dict[str, Any]) -> Rows:
+        """End leases and their grants; what the statement names of those that held."""
+        if not self._embedded:
+            return await self._transactions.send(ending.at_once, {**parameters, "ending": ended_as})
+
+        async def end(conn: AsyncConnection) -> Rows:
+            rows = (await conn.execute(ending.units, parameters)).mappings().all()
+            await _end_grants(conn, _tokens_of(rows), ended_as)
+            return rows
+
+        return await self._transactions.write(end)
 
     async def reap(self) -> int:
         """End every lapsed lease and return its unit to the queue; how many there were."""
@@ -174,7 +179,7 @@ class SqlJobStore:
         async def end(conn: AsyncConnection) -> int:
             lapsed = (await conn.scalars(statements.REAP_ALONE, self._charging)).all()
             lapsed = [*lapsed, *(await conn.scalars(statements.REAP_SHARED)).all()]
-            await _end(conn, frozenset(lapsed), "expired")
+            await _end_grants(conn, frozenset(lapsed), "expired")
             return len(lapsed)
 
         return await self._transactions.write(end)
@@ -284,6 +289,10 @@ def _leases(tokens: Sequence[str]) -> str:
     return json.dumps([{"token": token} for token in tokens])
 
 
+def _tokens_of(rows: Rows) -> frozenset[str]:
+    return frozenset(row["token"] for row in rows)
+
+
 async def _held(
     conn: AsyncConnection, statement: Executable, tokens: Sequence[str], parameters: dict[str, Any] | None = None
 ) -> frozenset[str]:
@@ -291,7 +300,7 @@ async def _held(
     return frozenset((await conn.scalars(statement, {"leases": _leases(tokens), **(parameters or {})})).all())
 
 
-async def _end(conn: AsyncConnection, tokens: frozenset[str], ended_as: str) -> None:
+async def _end_grants(conn: AsyncConnection, tokens: frozenset[str], ended_as: str) -> None:
     if tokens:
         await conn.execute(statements.END_GRANTS, {"leases": _leases(sorted(tokens)), "ending": ended_as})
 

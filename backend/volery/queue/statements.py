@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
@@ -121,6 +122,16 @@ REPLACE_UNIT = update(units).where(units.c.id == bindparam("unit_id")).values(su
 
 # Leasing
 
+GRANT_NAMES = ("token", "worker", "granted_at", "alone", "priority", "rank")
+"""What the record of a grant takes over from its unit."""
+
+_OF_LEASES = (
+    *(units.c.id, units.c.key, units.c.owner, units.c.priority, units.c.rank, units.c.audio_uri),
+    *(units.c.clip_start_s, units.c.clip_end_s, units.c.num_speakers, units.c.language, units.c.stream),
+    *(units.c.place, units.c.privacy_generation, units.c.attempts),
+    *(units.c.token, units.c.worker, units.c.expires_at, units.c.alone),
+)
+
 
 def _pull() -> Any:
     """Grant a flight. Parameters: process, limit, suspects (the limit for first-degree suspects), lease_seconds.
@@ -162,17 +173,30 @@ def _pull() -> Any:
             expires_at=now() + bindparam("lease_seconds", type_=Double),
             alone=units.c.suspicion == MOST_SUSPECT,
         )
-        .returning(units, now().label("granted_at"))
+        .returning(*_OF_LEASES, now().label("granted_at"))
+    )
+
+
+def _pull_and_record(pull: Any) -> Any:
+    """Grant a flight and record its grants, for a database that changes two tables in one statement."""
+    granted = pull.cte("granted")
+    row = {"unit_id": granted.c.id, **{name: granted.c[name] for name in GRANT_NAMES}}
+    recorded = insert(grants).from_select(list(row), select(*row.values())).cte("recorded")
+    return select(granted).add_cte(recorded)
+
+
+def _end_grants(tokens: Any) -> Any:
+    return (
+        update(grants)
+        .where(is_among(grants.c.token, tokens.scalar_subquery()), grants.c.ended_at.is_(None))
+        .values(ended_at=now(), ended_as=bindparam("ending", type_=Text))
     )
 
 
 PULL = _pull()
 RECORD_GRANT = insert(grants)
-END_GRANTS = (
-    update(grants)
-    .where(is_among(grants.c.token, _TOKENS.scalar_subquery()), grants.c.ended_at.is_(None))
-    .values(ended_at=now(), ended_as=bindparam("ending", type_=Text))
-)
+PULL_AND_RECORD = _pull_and_record(PULL)
+END_GRANTS = _end_grants(_TOKENS)
 END_GRANTS_OF_UNITS = (
     update(grants)
     .where(grants.c.unit_id.in_(_IDS), grants.c.ended_at.is_(None))
@@ -185,38 +209,58 @@ def _by_holder(**values: Any) -> Any:
     return update(units).where(_in_turn(_HOLDS), _HOLDS).values(**values).returning(units.c.token)
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How leases end: `units` names those that held, whose grants are to be ended beside it.
+
+    `at_once` does both, for a database that changes two tables in one statement. Parameter of
+    it: ending.
+    """
+
+    units: Any
+    at_once: Any
+
+
+def _ending(of_units: Any) -> Ending:
+    ended = of_units.cte("ended")
+    recorded = _end_grants(select(ended.c.token)).cte("recorded")
+    return Ending(of_units, select(ended).add_cte(recorded))
+
+
 LOCK_HELD = select(units.c.token).where(_HOLDS).order_by(units.c.id).with_for_update()
 RENEW = _by_holder(expires_at=now() + bindparam("lease_seconds", type_=Double))
 
 
-def _complete() -> Any:
+def _complete() -> Ending:
     """Commit results. The parameter `leases` holds token, artifact, result_class and duration_s of each."""
     names = ("token", "artifact", "result_class", "duration_s")
     results = select(*(_said_of_lease(name) for name in names)).cte("results")
-
-    def result(name: str) -> Any:
-        return select(results.c[name]).where(results.c.token == units.c.token).scalar_subquery()
-
-    return _by_holder(
-        state=UnitState.DONE.value,
-        finished_at=now(),
-        reason=null(),
-        error=null(),
-        artifact=result("artifact"),
-        result_class=result("result_class"),
-        duration_s=cast(result("duration_s"), Double),
+    return _ending(
+        _by_holder(
+            state=UnitState.DONE.value,
+            finished_at=now(),
+            reason=null(),
+            error=null(),
+            artifact=results.c.artifact,
+            result_class=results.c.result_class,
+            duration_s=cast(results.c.duration_s, Double),
+        ).where(units.c.token == results.c.token)
     )
 
 
 COMPLETE = _complete()
-REJECT = _by_holder(
-    state=UnitState.REJECTED.value,
-    finished_at=now(),
-    reason=bindparam("why", type_=Text),
-    error=bindparam("message", type_=Text),
+REJECT = _ending(
+    _by_holder(
+        state=UnitState.REJECTED.value,
+        finished_at=now(),
+        reason=bindparam("why", type_=Text),
+        error=bindparam("message", type_=Text),
+    )
 )
-FAIL = _by_holder(**_charged(bindparam("why", type_=Text), bindparam("message", type_=Text))).returning(units.c.state)
-REFUND = _by_holder(state=UnitState.READY.value)
+FAIL = _ending(
+    _by_holder(**_charged(bindparam("why", type_=Text), bindparam("message", type_=Text))).returning(units.c.state)
+)
+REFUND = _ending(_by_holder(state=UnitState.READY.value))
 _NEVER_QUARANTINED = units.c.quarantines == 0
 REFUND_FIRST_QUARANTINE = _by_holder(state=UnitState.READY.value, quarantines=1).where(_NEVER_QUARANTINED)
 REFUND_LATER_QUARANTINE = _by_holder(

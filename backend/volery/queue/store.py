@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from volery.units import Lease, Reason, RefundReason, ResultClass, Unit, UnitState
 
@@ -29,6 +29,10 @@ class Publication:
     artifact: str
     result_class: ResultClass
     duration_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields by name, each as JSON has it."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ class JobStore(Protocol):
         The unit at the head decides the flight: suspects of the first degree are granted in a
         smaller flight, of the second degree alone and only to a process that holds no other
         lease; until then, and while a process holds a lease alone, nothing is granted to it.
-        `worker` names the process, the same for all its lanes and for no other process.
+        `worker` names the process, the same for all its lanes and for no other process; a process
+        pulls through one store.
         """
         ...
 

@@ -1,17 +1,20 @@
-"""Transactions that begin again where nothing was committed, and that never wait for ever."""
+"""Transactions that begin again where nothing was committed, and that never wait for ever.
+
+On PostgreSQL a statement that is sent alone commits by itself, in one round trip instead of three.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Executable, RowMapping
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from volery.queue.dialects import take_time
-from volery.queue.engine import is_embedded, writing
+from volery.queue.engine import committing, is_embedded, writing
 from volery.queue.errors import store_errors
 
 T = TypeVar("T")
@@ -23,22 +26,34 @@ _PATIENCE_SECONDS = 35.0  # a little longer than the server's statement timeout:
 _UNDONE = ("40P01", "40001")  # deadlock detected, serialization failure
 
 
+def _was_undone(error: DBAPIError) -> bool:
+    """Whether the server undid the work."""
+    return getattr(error.orig, "sqlstate", None) in _UNDONE
+
+
+def _came_to_nothing(error: DBAPIError) -> bool:
+    """Whether the server undid the work, or the connection broke before any commit was sent."""
+    return error.connection_invalidated or _was_undone(error)
+
+
 class Transactions:
     """Runs work in transactions on one store.
 
-    Errors are `StoreError`s. Where the connection breaks in a commit, nobody knows whether it
-    took, and the error is passed on: a lease holder who asks again learns it from his token.
+    Errors are `StoreError`s. Where the connection breaks in a commit, or in a statement that
+    commits by itself, nobody knows whether it took, and the error is passed on: a lease holder
+    who asks again learns it from his token.
     """
 
     def __init__(self, engine: AsyncEngine, url: URL) -> None:
-        self._engine = engine
         self._writer = writing(engine)
+        self._committer = committing(self._writer)
+        self._reader = committing(engine)
         self._url = url
         self._patience = None if is_embedded(url) else _PATIENCE_SECONDS
 
     async def read(self, work: Work[T]) -> T:
         """Run work that changes nothing."""
-        return await self._run(self._engine, work, self._patience)
+        return await self._run(self._reader, work, self._patience)
 
     async def write(self, work: Work[T]) -> T:
         """Run work on a few units."""
@@ -53,7 +68,22 @@ class Transactions:
 
         return await self._run(self._writer, unhurried, None)
 
-    async def _run(self, engine: AsyncEngine, work: Work[T], patience: float | None) -> T:
+    async def send(self, statement: Executable, parameters: Mapping[str, Any]) -> Sequence[RowMapping]:
+        """Run one statement on a few units, which commits by itself; its rows."""
+
+        async def execute(conn: AsyncConnection) -> Sequence[RowMapping]:
+            return (await conn.execute(statement, parameters)).mappings().all()
+
+        return await self._run(self._committer, execute, self._patience, may_repeat=_was_undone)
+
+    async def _run(
+        self,
+        engine: AsyncEngine,
+        work: Work[T],
+        patience: float | None,
+        *,
+        may_repeat: Callable[[DBAPIError], bool] = _came_to_nothing,
+    ) -> T:
         with store_errors(self._url):
             async with asyncio.timeout(patience):
                 for left in reversed(range(_TRIES)):
@@ -61,14 +91,9 @@ class Transactions:
                         try:
                             result = await work(conn)
                         except DBAPIError as error:
-                            if left and _came_to_nothing(error):
+                            if left and may_repeat(error):
                                 continue
                             raise
                         await conn.commit()
                         return result
         raise AssertionError("the last try returns or raises")
-
-
-def _came_to_nothing(error: DBAPIError) -> bool:
-    """Whether the server undid the work, or its connection turned out to be dead: then it may be done again."""
-    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _UNDONE

@@ -42,7 +42,8 @@ def complete_without_expiry(order: WorkerOrder) -> None:
 
 def refund_that_charges(order: WorkerOrder) -> None:
     """A refund costs an attempt."""
-    statements.REFUND = statements._by_holder(state=UnitState.READY.value, attempts=units.c.attempts + 1)
+    charged = statements._by_holder(state=UnitState.READY.value, attempts=units.c.attempts + 1)
+    statements.REFUND = statements._ending(charged)
     worker.work(order)
 
 

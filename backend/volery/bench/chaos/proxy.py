@@ -11,6 +11,8 @@ CommitCut = Literal["before", "after"]
 """Whether the connection breaks before the server sees the commit, or before the worker sees its answer."""
 
 _COMMIT = b"COMMIT;"
+_EXECUTION = b"B"  # how asyncpg begins the messages that run a prepared statement
+_READY = b"Z\0\0\0\5"  # how the server ends an answer, before it says where its transaction stands
 _BLOCK = 1 << 16
 
 
@@ -63,9 +65,10 @@ class Proxy:
         """Wait while the network stands still."""
         await self._flows.wait()
 
-    def cut_of(self, block: bytes) -> CommitCut | None:
-        """How the connection that carries this block breaks now, if it does."""
-        if self._next_commit is None or _COMMIT not in block:
+    def cut_of(self, block: bytes, *, idle: bool) -> CommitCut | None:
+        """How the connection that carries this block breaks now, if it does; `idle` outside a transaction."""
+        commits = _COMMIT in block or (idle and block.startswith(_EXECUTION))
+        if self._next_commit is None or not commits:
             return None
         cut, self._next_commit = self._next_commit, None
         self.commits_cut += 1
@@ -87,6 +90,7 @@ class _Link:
         self._client_in, self._client_out = client_in, client_out
         self._server_in, self._server_out = server_in, server_out
         self._answer_is_lost = False
+        self._is_idle = False
 
     async def run(self) -> None:
         """Pass bytes until one side ends, or the plan breaks the connection."""
@@ -103,7 +107,7 @@ class _Link:
         with contextlib.suppress(OSError):
             while block := await self._client_in.read(_BLOCK):
                 await self._proxy.flow()
-                cut = self._proxy.cut_of(block)
+                cut = self._proxy.cut_of(block, idle=self._is_idle)
                 if cut == "before":
                     return
                 self._answer_is_lost = cut == "after"
@@ -116,5 +120,7 @@ class _Link:
                 await self._proxy.flow()
                 if self._answer_is_lost:
                     return
+                if block[:-1].endswith(_READY):
+                    self._is_idle = block.endswith(b"I")
                 self._client_out.write(block)
                 await self._client_out.drain()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
 
 import pytest
 
 from volery import metrics
-from volery.units import ConfigurationError
+from volery.units import ConfigurationError, PreparedUnit, Transcript, UnitError
 from volery.worker import health as health_module
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer
+from worker.stubs import Bench, digest_each
 
 
 @pytest.fixture
@@ -69,13 +72,71 @@ def test_a_quarantined_process_is_unhealthy_and_says_why(server: ProbeServer, he
     assert get(server, "/healthz") == (503, "quarantined: decoding_mode\n")
 
 
-def test_a_blocked_event_loop_is_unhealthy(
-    server: ProbeServer, health: Health, monkeypatch: pytest.MonkeyPatch
+class Clock:
+    """The clock of the health module, which can be put forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0.0
+        monkeypatch.setattr(health_module, "monotonic", lambda: monotonic() + self.ahead)
+
+
+def test_an_event_loop_that_is_blocked_is_unhealthy_once_it_has_not_turned_for_long_enough(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    health._beat = monotonic() - 16.0
+    clock, health = Clock(monkeypatch), Health(stall_seconds=1000.0)
+    blocked, go_on = threading.Event(), threading.Event()
+
+    async def beat_and_block() -> None:
+        beating = asyncio.create_task(health.beat())
+        await asyncio.sleep(0)
+        blocked.set()
+        go_on.wait()
+        beating.cancel()
+
+    loop = threading.Thread(target=asyncio.run, args=(beat_and_block(),))
+    server = ProbeServer(health, "127.0.0.1", 0)
+    loop.start()
+    blocked.wait()
+    clock.ahead = 500.0
+    before = get(server, "/healthz")
+    clock.ahead = 1001.0
     status, body = get(server, "/healthz")
+    go_on.set()
+    loop.join()
+    server.close()
+    assert before == (200, "ok\n")
     assert status == 503
-    assert "event loop" in body
+    assert body.startswith("the event loop has not turned for 100")
+
+
+async def test_a_gpu_thread_that_is_stuck_in_a_group_is_unhealthy_after_five_minutes_and_twice_its_length(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    stuck, go_on = threading.Event(), threading.Event()
+
+    def get_stuck(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        stuck.set()
+        go_on.wait()
+        return digest_each(group)
+
+    await bench.submit(50.0)
+    worker = bench.worker(get_stuck, health_stall_seconds=10_000.0)
+    server = ProbeServer(worker.health, "127.0.0.1", 0)
+    run = asyncio.create_task(worker.run())
+    await asyncio.get_running_loop().run_in_executor(None, stuck.wait)
+    clock.ahead = 200.0
+    before = get(server, "/healthz")
+    clock.ahead = 401.0
+    status, body = get(server, "/healthz")
+    clock.ahead = 0.0
+    go_on.set()
+    await run
+    after = get(server, "/healthz")
+    server.close()
+    assert before == after == (200, "ok\n")
+    assert status == 503
+    assert body.startswith("a group of 50 audio-seconds has been on the GPU thread for 40")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 from chart_rendering import CHART, plain_environment
 from chart_settings import with_worker_schema, with_worker_values
 from flag_registry import disagreements, read_register, registry_page
+from volery.settings import DECLARED
 
 ROOT = Path(__file__).resolve().parent.parent
 VALUES = CHART / "values.yaml"
@@ -57,10 +58,11 @@ def _difference(path: Path, there: str, made: str) -> Iterator[str]:
 def pod_environment() -> str:
     """The worker's plain environment with the chart's default values.
 
-    What every installation says for itself, the place of its results, has no default and is left out.
+    What every installation says for itself, the place of its results, has no default and is left out,
+    as is the list of what is set.
     """
     environment = plain_environment()
-    del environment["BATCH_PIPELINE_ARTIFACTS_URL"]
+    del environment["BATCH_PIPELINE_ARTIFACTS_URL"], environment[DECLARED]
     return json.dumps(environment, indent=2, sort_keys=True) + "\n"
 
 

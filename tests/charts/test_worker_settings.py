@@ -9,7 +9,7 @@ import pytest
 
 from chart_rendering import of_kind, plain_environment, worker_container
 from chart_settings import CHART_DEFAULTS, chart_settings, value_name
-from volery.settings import PREFIX, SWITCHES, Settings, check_environment, known_names
+from volery.settings import DECLARED, PREFIX, SWITCHES, Settings, check_environment, known_names
 
 SECRET = f"{PREFIX}DATABASE_URL"
 SOME_VOLUME = {"name": "some", "mountPath": "/some"}
@@ -77,6 +77,15 @@ def test_the_defaults_of_the_chart_are_those_of_the_settings(monkeypatch: pytest
 
 def test_the_container_has_no_variable_that_startup_would_complain_about() -> None:
     assert check_environment({one["name"]: "" for one in worker_container()["env"]}) == ()
+
+
+def test_an_older_image_takes_no_setting_of_the_chart_for_a_slip() -> None:
+    [step] = of_kind("Deployment")["spec"]["template"]["spec"]["initContainers"]
+    for container in (worker_container(), step):
+        names = {one["name"] for one in container["env"]}
+        [declared] = [one["value"].split() for one in container["env"] if one["name"] == DECLARED]
+        assert {name for name in names if name.startswith(PREFIX)} <= set(declared)
+        assert not DECLARED.startswith(PREFIX)
 
 
 def test_no_variable_is_set_twice() -> None:

@@ -65,6 +65,14 @@ Only null ones are left out, and the schema admits null only where the worker kn
       key: {{ .Values.database.secretKey }}
 {{- end }}
 
+{{/* The settings that the chart sets, by name: an older image takes one that it does not know for no slip. */}}
+{{- define "volery-worker.declared" -}}
+{{- $names := list "BATCH_PIPELINE_DATABASE_URL" }}
+{{- range fromYamlArray (include "volery-worker.settings" .) }}{{ $names = append $names .name }}{{ end }}
+- name: VOLERY_DECLARED_SETTINGS
+  value: {{ join " " $names | quote }}
+{{- end }}
+
 {{/* Libraries write below the home folder and ask for the name of the user, who need not be in /etc/passwd. */}}
 {{- define "volery-worker.home" -}}
 - name: HOME

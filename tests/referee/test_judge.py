@@ -11,7 +11,7 @@ from volery.referee.cases import Case, RefereeError, RefereeReason
 from volery.referee.devices import Choice, Why
 from volery.referee.judge import Judge
 from volery.settings import Settings
-from volery.units import SAMPLE_RATE, Clip, Unit
+from volery.units import SAMPLE_RATE, Clip, ConfigurationError, Unit
 from worker.stubs import write_wav
 
 CPU = Choice("cpu", Why.ASKED)
@@ -69,6 +69,17 @@ def test_the_second_model_is_loaded_once(settings: Settings, audio: Path) -> Non
         judge.judge(publish(settings, f"u{n}", "a b c d", audio))
     assert second.loaded == 1
     assert len(second.listener.given) == 3
+
+
+def test_a_second_model_that_cannot_be_loaded_is_said_and_is_no_units_fault(settings: Settings, audio: Path) -> None:
+    def load() -> Says:
+        raise ConfigurationError("large-v3 is not the one that is pinned")
+
+    refused = _refused(Judge(settings, Says("p q r s"), load, CPU), publish(settings, "u0", "a b c d", audio))
+    assert (refused.reason, refused.message) == (
+        RefereeReason.NOT_STARTED,
+        "large-v3 is not the one that is pinned",
+    )
 
 
 @pytest.mark.parametrize(

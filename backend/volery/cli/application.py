@@ -22,6 +22,7 @@ from volery.cli.gc import gc
 from volery.cli.models import models
 from volery.cli.operate import cancel, db, requeue
 from volery.cli.output import drop_output, say_error, write
+from volery.cli.referee import referee
 from volery.cli.results import results
 from volery.cli.status import status
 from volery.cli.submit import submit
@@ -71,6 +72,7 @@ app.command()(exporter)
 app.command()(flags)
 app.add_typer(models, name="models")
 app.command()(gate)
+app.command()(referee)
 app.command()(doctor)
 app.command()(demo)
 app.command()(bench)

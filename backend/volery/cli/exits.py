@@ -25,7 +25,8 @@ class ExitCode(IntEnum):
     OK = 0, "The command did what it was asked to; a worker was drained or ran out of work."
     UNITS_FAILED = (
         1,
-        "A unit that this run ended is rejected or dead, or a unit that was named is unknown or has no result.",
+        "A unit that this run ended is rejected or dead, or a unit that was named is unknown, has no result or "
+        "cannot be judged.",
     )
     USAGE = 2, "The command line or a manifest makes no sense, or a key is taken by other audio; nothing was changed."
     CONFIGURATION = 3, "Settings, packages, models or the machine make the work impossible."
@@ -35,7 +36,7 @@ class ExitCode(IntEnum):
         6,
         "A drain took longer than `BATCH_PIPELINE_DRAIN_SECONDS`, or a second signal came: leases were given back.",
     )
-    GATE_FAILED = 7, "`volery gate`: the candidate fails a criterion."
+    GATE_FAILED = 7, "`volery gate`, `volery referee --fail-above`: a criterion is not met."
     SWITCH_DIFFERS = 8, "`volery flags --url`: a switch of the worker is not as asked for, or it does not report it."
     BUG = 70, "Volery failed in a way that it should not have; a traceback is on standard error."
     INTERRUPTED = 130, "The command was interrupted from the keyboard before its work was done."

@@ -18,7 +18,7 @@ from volery.referee.devices import Choice
 from volery.referee.disagreement import code_of, distance
 from volery.referee.documents import Published
 from volery.settings import Settings
-from volery.units import StoreError, UnitError
+from volery.units import ConfigurationError, StoreError, UnitError
 from volery.worker.preparation import AudioLoader
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Judge:
         """Judge a unit's published words.
 
         Raises:
-            RefereeError: its result or its audio cannot be had, the audio is another by now, or a model
-                does not know its language.
+            RefereeError: its result or its audio cannot be had, the audio is another by now, a model
+                does not know its language, or the second cannot be loaded.
         """
         began_s = perf_counter()
         published = self._published(case)
@@ -69,7 +69,10 @@ class Judge:
 
     @cached_property
     def _second(self) -> Listener | None:
-        return self._load_second and self._load_second()
+        try:
+            return self._load_second and self._load_second()
+        except ConfigurationError as error:
+            raise RefereeError(RefereeReason.NOT_STARTED, str(error)) from error
 
     def _published(self, case: Case) -> Published:
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -143,15 +142,14 @@ def _worst_table(verdict: Verdict, worst: int) -> Table:
     return table
 
 
-def write_page(verdict: Verdict, path: Path) -> None:
-    """Write the report as one HTML page that needs nothing but itself.
+def as_page(verdict: Verdict) -> str:
+    """The report as one HTML page that needs nothing but itself.
 
     Raises:
         ConfigurationError: jinja2 is not installed.
-        OSError: the file cannot be written.
     """
     with needed_from("bench"):
         import jinja2
     template = resources.files("volery.referee").joinpath("report.html.j2").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(template)
-    path.write_text(page.render(verdict=verdict), encoding="utf-8")
+    return page.render(verdict=verdict)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import structlog
 
 from volery import metrics
 from volery.artifacts import open_results, open_source
 from volery.queue import open_store
+from volery.referee.audit import Audit
+from volery.referee.cases import Case
+from volery.referee.opening import open_referee
 from volery.settings import Settings
 from volery.speech.pipeline import SpeechPipeline, load_pipeline
 from volery.units import QuarantineError
@@ -46,8 +50,26 @@ async def run_worker(settings: Settings, run: WorkerRun) -> Ending:
     health = Health(stall_seconds=settings.worker.health_stall_seconds)
     stop = Stop(health)
     # From the first moment on: a process that is told to stop while it loads models must lease nothing after.
-    with told_to_end(stop.drain):
-        return await _run_worker(settings, run, health, stop)
+    with told_to_end(stop.drain), _audited(settings, run) as audited:
+        return await _run_worker(settings, audited, health, stop)
+
+
+@contextmanager
+def _audited(settings: Settings, run: WorkerRun) -> Iterator[WorkerRun]:
+    """The run with an audit of what it publishes, where a share of it is asked for; its end waits for no judgement."""
+    if settings.referee.referee_sample_rate == 0:
+        yield run
+        return
+    audit = Audit(settings.referee, open_referee(settings, in_worker=True))
+
+    def offer(ended: UnitEnded) -> None:
+        if ended.published is not None:
+            audit.offer(Case(ended.published.unit, ended.published.artifact))
+
+    try:
+        yield replace(run, on_ended=_both(run.on_ended, offer))
+    finally:
+        audit.close()
 
 
 async def _run_worker(settings: Settings, run: WorkerRun, health: Health, stop: Stop) -> Ending:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.description import FLEET, FLEET_VARIABLES, Dashboard, Figure, Graph, Query, Row
+from dashboards.description import FLEET, FLEET_VARIABLES, Dashboard, Figure, Graph, Query, Row, Table
 
 _DONE = f"sum(rate(batch_pipeline_audio_seconds_total{{{FLEET}}}[15m]))"
 _WORKERS = f"count(batch_pipeline_gpu_busy_seconds_total{{{FLEET}}})"
@@ -135,6 +135,55 @@ FLEET_DASHBOARD = Dashboard(
                             f"3600 * sum by (pod) (rate(batch_pipeline_leases_lost_total{{{FLEET}}}[15m]))", "{{pod}}"
                         ),
                     ),
+                ),
+            ),
+        ),
+        Row(
+            "Referee",
+            (
+                Graph(
+                    "Disagreement, mean",
+                    "Word error rate of published words against the referee's, mean of the units that were audited.",
+                    "percentunit",
+                    (
+                        Query(
+                            "sum by (language) (increase("
+                            f"batch_pipeline_referee_disagreement_sum{{{FLEET}}}[6h])) / "
+                            "sum by (language) (increase("
+                            f"batch_pipeline_referee_disagreement_count{{{FLEET}}}[6h]))",
+                            "{{language}}",
+                        ),
+                    ),
+                ),
+                Graph(
+                    "Units that the referee disagrees with",
+                    "Share of the audited units with a word error rate above 0.25. Raises VoleryRefereeDisagreement.",
+                    "percentunit",
+                    (
+                        Query(
+                            f'1 - sum(increase(batch_pipeline_referee_disagreement_bucket{{{FLEET},le="0.25"}}[6h])) / '
+                            f"sum(increase(batch_pipeline_referee_disagreement_count{{{FLEET}}}[6h]))",
+                            "share",
+                        ),
+                    ),
+                ),
+                Graph(
+                    "Sampled units, an hour",
+                    "Audited, dropped because the queue was full, or why there is no judgement; those for which the "
+                    "larger model was asked are audited, too.",
+                    "none",
+                    (
+                        Query(
+                            f"3600 * sum by (outcome) (rate(batch_pipeline_referee_units_total{{{FLEET}}}[15m]))",
+                            "{{outcome}}",
+                        ),
+                        Query(f"3600 * sum(rate(batch_pipeline_referee_escalated_total{{{FLEET}}}[15m]))", "escalated"),
+                    ),
+                ),
+                Table(
+                    "Devices of the referee",
+                    "Where its models are, and why; empty until it has judged a unit.",
+                    Query(f"max by (pod, device, why) (batch_pipeline_referee_device{{{FLEET}}}) == 1"),
                 ),
             ),
         ),

@@ -15,8 +15,11 @@ import yaml
 from chart_rendering import Values, merged, of_kind
 from chart_settings import value_name
 from metric_names import names_in, series_of_volery
+from volery import metrics
 from volery.cli.exits import ExitCode
-from volery.settings import SWITCHES
+from volery.referee.cases import RefereeReason
+from volery.referee.devices import Choice, Why
+from volery.settings import SWITCHES, RefereeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = ROOT / "docs" / "operating" / "alerts"
@@ -147,6 +150,31 @@ def test_the_page_of_quarantines_knows_every_reason_for_one() -> None:
     page = (RUNBOOKS / "quarantine.md").read_text(encoding="utf-8")
     assert len(reasons) >= 3
     assert {reason for reason in reasons if f"`{reason}`" not in page} == set()
+
+
+def test_the_pages_of_the_referee_know_every_reason_of_theirs() -> None:
+    misses = (RUNBOOKS / "referee-misses.md").read_text(encoding="utf-8")
+    outcomes = {"dropped", *RefereeReason} - {RefereeReason.CLOSED}
+    assert {outcome for outcome in outcomes if f"| `{outcome}` |" not in misses} == set()
+    falls = {why for why in Why if Choice("cpu", why).fell}
+    on_cpu = (RUNBOOKS / "referee-on-cpu.md").read_text(encoding="utf-8")
+    assert {why for why in falls if f"| `{why}` |" not in on_cpu} == set()
+    [rule] = [rule for rule in _rules() if rule["alert"] == "VoleryRefereeOnCpu"]
+    assert set(re.findall(r'why=~"([^"]*)"', rule["expr"])[0].split("|")) == falls
+
+
+def test_the_share_in_dispute_is_counted_from_an_edge_of_the_histogram() -> None:
+    [rule] = [rule for rule in _rules() if rule["alert"] == "VoleryRefereeDisagreement"]
+    [edge] = re.findall(r'le="([^"]*)"', rule["expr"])
+    metrics.REFEREE_DISAGREEMENT.labels("en")
+    edges = {
+        one.labels["le"]
+        for all_ in metrics.REFEREE_DISAGREEMENT.collect()
+        for one in all_.samples
+        if one.labels.get("le")
+    }
+    assert edge in edges
+    assert float(edge) == RefereeSettings().referee_threshold
 
 
 def test_alerts_link_to_where_the_pages_are_published() -> None:

@@ -47,6 +47,8 @@ EVERYTHING: Values = {
         "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 6432}]}],
     },
     "autoscaling": {"enabled": True},
+    "referee": {"enabled": True},
+    "worker": {"refereeSampleRate": 0.02},
 }
 
 
@@ -94,7 +96,7 @@ def test_what_needs_an_operator_is_off_by_default() -> None:
 def test_names_of_objects_fit_whatever_the_release_is_called() -> None:
     with helm.Chart.load(CHART) as chart:
         chart.validate_schema(least_values())
-        texts = chart.render({**least_values(), **EVERYTHING, "database": {"secretName": "a"}}, name="r" * 53)
+        texts = chart.render(merged(least_values(), EVERYTHING), name="r" * 53)
     names = [line.split()[1] for text in texts.values() for line in text.splitlines() if line.startswith("  name:")]
     assert names
     assert max(map(len, names)) <= 63
@@ -126,11 +128,11 @@ def test_a_worker_on_the_cpu_takes_no_gpu_and_no_gpu_node() -> None:
 
 
 def test_no_service_may_put_variables_into_a_pod() -> None:
-    assert [pod["enableServiceLinks"] for pod in _pods_of_all()] == [False] * 3
+    assert [pod["enableServiceLinks"] for pod in _pods_of_all()] == [False] * 4
 
 
 def test_no_pod_has_a_token_of_the_cluster() -> None:
-    assert [pod["automountServiceAccountToken"] for pod in _pods_of_all()] == [False] * 3
+    assert [pod["automountServiceAccountToken"] for pod in _pods_of_all()] == [False] * 4
     accounts = [one for one in manifests() if one["kind"] == "ServiceAccount"]
     assert [one["automountServiceAccountToken"] for one in accounts] == [False, False]
 
@@ -241,15 +243,16 @@ def _labels(manifest: Manifest) -> dict[str, str]:
 def test_selectors_of_the_objects_around_a_worker_find_its_pods_and_no_others(kind: str) -> None:
     wanted = of_kind(kind, EVERYTHING)["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= _labels(of_kind("Deployment")).items()
-    for other in (of_kind("Job"), of_kind("Deployment", component="exporter")):
+    others = [of_kind("Deployment", EVERYTHING, component=component) for component in ("exporter", "referee")]
+    for other in (of_kind("Job"), *others):
         assert not wanted.items() <= _labels(other).items()
 
 
-def test_workers_and_the_exporter_are_scraped_and_migrations_are_not() -> None:
+def test_workers_the_exporter_and_the_referee_are_scraped_and_migrations_are_not() -> None:
     selector = of_kind("PodMonitor", EVERYTHING)["spec"]["selector"]
     [component] = selector["matchExpressions"]
-    assert component == {"key": "app.kubernetes.io/component", "operator": "In", "values": ["worker", "exporter"]}
-    for deployment in (of_kind("Deployment"), of_kind("Deployment", component="exporter")):
+    assert component["values"] == ["worker", "exporter", "referee"]
+    for deployment in (of_kind("Deployment", EVERYTHING, component=name) for name in component["values"]):
         assert selector["matchLabels"].items() <= _labels(deployment).items()
         assert _labels(deployment)[component["key"]] in component["values"]
         [container] = deployment["spec"]["template"]["spec"]["containers"]
@@ -266,6 +269,43 @@ def test_the_exporter_runs_without_a_gpu_and_knows_the_job_store_alone() -> None
     assert [one["name"] for one in container["env"] if "valueFrom" in one] == ["BATCH_PIPELINE_DATABASE_URL"]
 
 
+def test_the_referee_has_a_gpu_of_its_own_and_everything_that_a_worker_has_to_reach_audio_and_results() -> None:
+    pod = of_kind("Deployment", EVERYTHING, component="referee")["spec"]["template"]["spec"]
+    worker = _pod(EVERYTHING)
+    [container] = pod["containers"]
+    assert container["args"] == ["referee", "--follow"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 1, "memory": "8Gi"}
+    for same in ("nodeSelector", "tolerations", "runtimeClassName", "volumes", "serviceAccountName"):
+        assert pod[same] == worker[same], same
+    assert container["volumeMounts"] == worker["containers"][0]["volumeMounts"]
+
+
+def test_a_referee_on_the_cpu_takes_no_gpu_and_no_gpu_node() -> None:
+    pod = of_kind("Deployment", merged(EVERYTHING, {"worker": {"refereeDevice": "cpu"}}), component="referee")
+    pod = pod["spec"]["template"]["spec"]
+    assert {"nodeSelector", "tolerations", "runtimeClassName"}.isdisjoint(pod)
+    assert pod["containers"][0]["resources"]["limits"] == {"memory": "8Gi"}
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in pod["containers"][0]["env"]
+
+
+def test_either_the_referee_or_the_workers_audit() -> None:
+    rate = "BATCH_PIPELINE_REFEREE_SAMPLE_RATE"
+    [referee] = of_kind("Deployment", EVERYTHING, component="referee")["spec"]["template"]["spec"]["containers"]
+    assert {"name": rate, "value": "0.02"} in referee["env"]
+    assert plain_environment(EVERYTHING)[rate] == "0"
+    assert plain_environment({"worker": {"refereeSampleRate": 0.02}})[rate] == "0.02"
+
+
+def test_a_referee_without_a_sample_is_refused() -> None:
+    with pytest.raises(helm.HelmRenderError, match=r"worker\.refereeSampleRate"):
+        manifests({"referee": {"enabled": True}})
+
+
+def test_another_setting_of_the_audit_leaves_the_workers_alone_where_the_referee_has_it() -> None:
+    more = merged(EVERYTHING, {"worker": {"refereeSampleRate": 0.5}})
+    assert of_kind("Deployment", more) == of_kind("Deployment", EVERYTHING)
+
+
 def test_a_changed_switch_leaves_the_exporter_alone() -> None:
     changed: Values = {"worker": {"asrCudaGraphsEnabled": False}}
     assert of_kind("Deployment", changed, component="exporter") == of_kind("Deployment", component="exporter")
@@ -274,7 +314,7 @@ def test_a_changed_switch_leaves_the_exporter_alone() -> None:
 def test_every_container_runs_a_command_that_there_is() -> None:
     for pod in _pods_of_all():
         command: Any = typer.main.get_command(app)
-        for word in pod["containers"][0]["args"]:
+        for word in (word for word in pod["containers"][0]["args"] if not word.startswith("-")):
             command = command.commands[word]
 
 

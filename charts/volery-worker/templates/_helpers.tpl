@@ -46,10 +46,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/*
 Every setting under `worker`, false ones too: a setting someName is BATCH_PIPELINE_SOME_NAME.
 Only null ones are left out, and the schema admits null only where the worker knows "unset".
+Workers leave the audit to the referee's Deployment, where there is one.
 */}}
 {{- define "volery-worker.settings" -}}
 {{- $_ := required "set worker.artifactsUrl to where results go, such as gs://bucket/prefix" .Values.worker.artifactsUrl }}
-{{- range $name, $value := .Values.worker }}
+{{- $worker := deepCopy .Values.worker }}
+{{- if .Values.referee.enabled }}{{ $_ := set $worker "refereeSampleRate" 0 }}{{ end }}
+{{- include "volery-worker.settingsOf" $worker }}
+{{- end }}
+
+{{- define "volery-worker.settingsOf" -}}
+{{- range $name, $value := . }}
 {{- if not (kindIs "invalid" $value) }}
 - name: BATCH_PIPELINE_{{ regexReplaceAll "([A-Z])" $name "_${1}" | upper }}
   value: {{ include "volery-worker.text" $value | quote }}

@@ -16,6 +16,7 @@ from volery.speech.models import (
     POCKET_MODEL,
     SEGMENTATION,
     SILERO,
+    TORCH_WHISPER_FILES,
     WHISPER,
     WHISPER_FILES,
     Carried,
@@ -112,28 +113,40 @@ def parakeet_model(name: str | None, pinned: Pinned) -> Model:
     return HubModel(name, ASR_SETTING, pinned.revision, pinned.pin(ASR_SETTING), file=file)
 
 
-def whisper_model(name: str | None, pinned: Pinned, *, embedded: bool) -> Model:
-    """A folder or a hub name; None: the embedded model, or the hub's small one.
+def whisper_model(name: str | None, pinned: Pinned, *, embedded: bool, setting: str = ASR_SETTING) -> Model:
+    """A Whisper for CTranslate2: a folder, a size or a hub name; None: the embedded model, or the hub's small one.
 
     Raises:
         ConfigurationError: a path does not exist, or what is pinned cannot apply.
     """
     if name is None and embedded:
-        return _carried(WHISPER, pinned, ASR_SETTING)
+        return _carried(WHISPER, pinned, setting)
     if name is not None and is_local(name):
-        return _local(name, pinned, ASR_SETTING, WHISPER_FILES)
-    name = _whisper_repository(name or WHISPER_ON_HUB)
-    return HubModel(name, ASR_SETTING, pinned.revision, pinned.pin(ASR_SETTING), files=WHISPER_FILES)
+        return _local(name, pinned, setting, WHISPER_FILES)
+    name = _whisper_repository(name or WHISPER_ON_HUB, setting)
+    return HubModel(name, setting, pinned.revision, pinned.pin(setting), files=WHISPER_FILES)
 
 
-def _whisper_repository(name: str) -> str:
+def torch_whisper_model(name: str, pinned: Pinned, setting: str) -> Model:
+    """A Whisper for torch, as transformers keeps it: a folder, a size or a hub name.
+
+    Raises:
+        ConfigurationError: a path does not exist, or what is pinned cannot apply.
+    """
+    if is_local(name):
+        return _local(name, pinned, setting, TORCH_WHISPER_FILES)
+    name = name if "/" in name else f"openai/whisper-{name}"
+    return HubModel(name, setting, pinned.revision, pinned.pin(setting), files=TORCH_WHISPER_FILES)
+
+
+def _whisper_repository(name: str, setting: str) -> str:
     """faster-whisper has short names, such as `small`."""
     if "/" in name:
         return name
     from faster_whisper.utils import _MODELS
 
     if name not in _MODELS:
-        raise ConfigurationError(f"{ASR_SETTING}={name} is no Whisper model; sizes are {', '.join(_MODELS)}")
+        raise ConfigurationError(f"{setting}={name} is no Whisper model; sizes are {', '.join(_MODELS)}")
     return str(_MODELS[name])
 
 

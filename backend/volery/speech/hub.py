@@ -20,6 +20,9 @@ HUB_TIMEOUT_SECONDS = 5.0
 HUB_LICENCES = {
     "nvidia/parakeet-tdt-0.6b-v3": "CC BY 4.0",
     "Systran/faster-whisper-small": "MIT",
+    "Systran/faster-whisper-large-v3": "MIT",
+    "openai/whisper-small": "Apache-2.0",
+    "openai/whisper-large-v3": "Apache-2.0",
     "pyannote/speaker-diarization-community-1": "CC BY 4.0",
 }
 """Licences of the hub's models that the settings and the documentation name."""

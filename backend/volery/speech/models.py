@@ -26,6 +26,9 @@ EVERY_FILE = ("*",)
 WHISPER_FILES = ("config.json", "preprocessor_config.json", "model.bin", "tokenizer.json", "vocabulary.*")
 """What faster-whisper fetches of a CTranslate2 Whisper model, and opens."""
 
+TORCH_WHISPER_FILES = ("*.json", "merges.txt", "model.safetensors")
+"""What transformers opens of a Whisper model."""
+
 Kind = Literal["package", "pocket", "path", "hub"]
 
 _BLOCK = 1 << 20

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from volery.cli import app
 from volery.units import Reason, UnitState
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BY_HAND = [document for document in DOCUMENTS if not document.read_text().startswith("<!-- Made by")]
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -24,8 +29,31 @@ def test_every_final_state_is_explained(state: UnitState) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
-    import re
-
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+def commands_in(document: Path) -> list[list[str]]:
+    """Every command line of volery in a document's code, up to a comment or to what another program is given."""
+    code = re.findall(r"```\w*\n(.*?)```|`([^`]+)`", document.read_text(), re.DOTALL)
+    lines = "\n".join(block or inline for block, inline in code).replace("\\\n", " ").splitlines()
+    found = [re.search(r"(?:^|-- |run --rm |\$ )volery ([a-z].*)", line) for line in lines]
+    return [re.split(r" +#| [|;&>]", one[1])[0].split() for one in found if one]
+
+
+@pytest.mark.parametrize("document", BY_HAND, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_of_a_document_exists_with_its_options(document: Path) -> None:
+    for words in commands_in(document):
+        command: Any = typer.main.get_command(app)
+        while hasattr(command, "commands"):
+            assert words[0] in command.commands, words
+            command = command.commands[words.pop(0)]
+        options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        used = {word.partition("=")[0] for word in words if re.match(r"-[a-z-]", word)}
+        assert used <= options, (command.name, words)
+
+
+def test_command_lines_are_found_where_they_are_written() -> None:
+    found = {words[0] for document in BY_HAND for words in commands_in(document)}
+    assert {"worker", "status", "results", "flags", "requeue", "doctor", "db", "models", "gc"} <= found

@@ -13,6 +13,7 @@ import typer
 from volery.cli.environment import load_settings, override, quiet_logs
 from volery.cli.exits import ExitCode, UsageError
 from volery.cli.formats import write_file
+from volery.cli.gate import finite
 from volery.cli.output import messages, tables, write_json
 from volery.cli.progress import progress_bar
 from volery.cli.published import cases_in
@@ -31,7 +32,7 @@ _FAIL = "Most that the word error rate of all units together may be: beyond it, 
 
 
 def referee(
-    results: Annotated[list[str] | None, typer.Argument(metavar="[RESULTS]...", help=_RESULTS)] = None,
+    results: Annotated[list[str] | None, typer.Argument(metavar="RESULTS", help=_RESULTS)] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Audit what the fleet of the job store publishes, until told to stop.")
     ] = False,
@@ -39,7 +40,7 @@ def referee(
     language: Annotated[str | None, typer.Option(help="Language of results that name none, such as en.")] = None,
     models: Annotated[Models | None, typer.Option(help="Where models come from (MODELS).")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the referee's models run (REFEREE_DEVICE).")] = None,
-    fail_above: Annotated[float | None, typer.Option(min=0, help=_FAIL)] = None,
+    fail_above: Annotated[float | None, typer.Option(min=0, max=1, callback=finite, help=_FAIL)] = None,
     worst: Annotated[int, typer.Option("-n", min=0, help="Units shown, worst first.")] = 20,
     report: Annotated[Path | None, typer.Option(help="File to write the report to as well, as HTML.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all units and figures as one JSON object.")] = False,

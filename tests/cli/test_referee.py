@@ -178,7 +178,7 @@ def test_a_sample_is_the_one_that_workers_audit(cli: Cli, scripted: Scripted, wr
         (("results", "--follow"), "--follow"),
         (("nowhere",), "no folder"),
         (("broken.json",), "is no result"),
-        (("results", "--fail-above", "nan"), "nan is no threshold"),
+        (("results", "--fail-above", "nan"), "--fail-above"),
         (("results", "--sample-rate", "0"), "no unit is in a sample of 0"),
     ],
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from volery.bench.gate.verdict import Verdict
 
 
-def finite(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
     """The threshold; infinity and what is no number are none: nothing could fail, or nothing pass."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value:g} is no threshold; write a number")
@@ -40,7 +40,7 @@ def gate(
         float,
         typer.Option(
             "--max-word-edit-rate",
-            callback=finite,
+            callback=_finite,
             min=0,
             help="Words dropped, added or replaced, a word of the base.",
         ),
@@ -48,18 +48,18 @@ def gate(
     speakers: Annotated[
         float,
         typer.Option(
-            "--min-speaker-agreement", callback=finite, min=0, max=1, help="Part of the speaker-seconds agreed about."
+            "--min-speaker-agreement", callback=_finite, min=0, max=1, help="Part of the speaker-seconds agreed about."
         ),
     ] = 0.97,
     speech_lost: Annotated[
         float,
         typer.Option(
-            "--max-speech-lost", callback=finite, min=0, help="Seconds of speech in which only the base has words."
+            "--max-speech-lost", callback=_finite, min=0, help="Seconds of speech in which only the base has words."
         ),
     ] = 0.0,
     tolerance: Annotated[
         float,
-        typer.Option("--speech-tolerance", callback=finite, min=0, help="Seconds by which times of words may differ."),
+        typer.Option("--speech-tolerance", callback=_finite, min=0, help="Seconds by which times of words may differ."),
     ] = 0.08,
     silent_words: Annotated[
         int, typer.Option("--max-silent-words", min=0, help="Words in units where the base has none.")
@@ -68,7 +68,7 @@ def gate(
         float | None,
         typer.Option(
             "--max-confidence-drift",
-            callback=finite,
+            callback=_finite,
             min=0,
             help="Mean difference in confidence. (default: only reported)",
         ),

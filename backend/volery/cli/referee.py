@@ -13,7 +13,6 @@ import typer
 from volery.cli.environment import load_settings, override, quiet_logs
 from volery.cli.exits import ExitCode, UsageError
 from volery.cli.formats import write_file
-from volery.cli.gate import finite
 from volery.cli.output import messages, tables, write_json
 from volery.cli.progress import progress_bar
 from volery.cli.published import cases_in
@@ -40,7 +39,7 @@ def referee(
     language: Annotated[str | None, typer.Option(help="Language of results that name none, such as en.")] = None,
     models: Annotated[Models | None, typer.Option(help="Where models come from (MODELS).")] = None,
     device: Annotated[Device | None, typer.Option(help="Where the referee's models run (REFEREE_DEVICE).")] = None,
-    fail_above: Annotated[float | None, typer.Option(min=0, max=1, callback=finite, help=_FAIL)] = None,
+    fail_above: Annotated[float | None, typer.Option(min=0, max=1, help=_FAIL)] = None,
     worst: Annotated[int, typer.Option("-n", min=0, help="Units shown, worst first.")] = 20,
     report: Annotated[Path | None, typer.Option(help="File to write the report to as well, as HTML.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all units and figures as one JSON object.")] = False,

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from typer.testing import CliRunner
 
+from blank_result import AUDIO, blank_result
 from volery.artifacts import open_results
 from volery.cli import app
 from volery.queue import JobStore, Publication, UnitRecord, open_store
-from volery.results import AudioRecord, ModelRecord, SpeakerRecord, TurnRecord, UnitResult, WordRecord
+from volery.results import ModelRecord, SpeakerRecord, TurnRecord, UnitResult, WordRecord
 from volery.settings import Settings
 from volery.units import Reason, ResultClass, Unit
 
@@ -108,13 +109,8 @@ def touch(folder: Path, names: Sequence[str]) -> None:
 def result_of(key: str) -> UnitResult:
     """The result of a unit in which two people say a word each."""
     said = (("good", 0.1, 0.5, "SPEAKER_00"), ("morning", 1.0, 1.6, "SPEAKER_01"))
-    return UnitResult(
-        key=key,
-        owner="default",
-        stream=None,
-        place=None,
-        privacy_generation=0,
-        attempt=1,
+    return blank_result(
+        key,
         result_class=ResultClass.SPEECH,
         duration_s=2.0,
         language="en",
@@ -124,20 +120,7 @@ def result_of(key: str) -> UnitResult:
             for text, start, end, who in said
         ),
         turns=tuple(TurnRecord(start_s=start, end_s=end, speaker=who) for _, start, end, who in said),
-        speech=(),
         speakers=tuple(SpeakerRecord(id=who, seconds=end - start) for _, start, end, who in said),
-        audio=AudioRecord(
-            uri=f"file:///{key}.wav",
-            sha256="0" * 64,
-            clip=None,
-            container="wav",
-            codec="pcm_s16le",
-            sample_rate=16_000,
-            channels=1,
-            truncated=False,
-        ),
+        audio=AUDIO.model_copy(update={"uri": f"file:///{key}.wav"}),
         models={"asr": ModelRecord(name="none", source="test", digest="0" * 64)},
-        switches={},
-        timings={},
-        volery_version="0",
     )

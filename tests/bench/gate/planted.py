@@ -8,9 +8,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from blank_result import blank_result
 from volery.bench.gate.runs import Result, Run, read_run
 from volery.export import Format, file_name
-from volery.results import AudioRecord, SegmentRecord, TurnRecord, UnitResult, WordRecord
+from volery.results import SegmentRecord, TurnRecord, UnitResult, WordRecord
 from volery.units import ResultClass
 
 PACE_S = 0.5
@@ -30,35 +31,13 @@ def heard(
 ) -> UnitResult:
     """A result with the words of a text, one every half second, each 0.4 s long."""
     words = tuple(word(text, place * PACE_S, confidence=confidence) for place, text in enumerate(text.split()))
-    return UnitResult(
-        key=key,
-        owner="default",
-        stream=None,
-        place=None,
-        privacy_generation=0,
-        attempt=1,
+    return blank_result(
+        key,
         result_class=result_class or (ResultClass.SPEECH if words else ResultClass.NO_SPEECH),
-        duration_s=60.0,
-        language=None,
         text=text,
         words=words,
         turns=tuple(TurnRecord(start_s=start, end_s=end, speaker=speaker) for start, end, speaker in turns),
         speech=tuple(SegmentRecord(start_s=start, end_s=end) for start, end in speech),
-        speakers=(),
-        audio=AudioRecord(
-            uri="file:///a.wav",
-            sha256="0" * 64,
-            clip=None,
-            container="wav",
-            codec="pcm_s16le",
-            sample_rate=16_000,
-            channels=1,
-            truncated=False,
-        ),
-        models={},
-        switches={},
-        timings={},
-        volery_version="0",
     )
 
 

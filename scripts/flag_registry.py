@@ -88,8 +88,25 @@ def _of_flags(register: Register, switches: tuple[Switch, ...]) -> Iterator[str]
         flag = register.flags[name]
         if (flag.missing == "open") != known[name].default:
             yield f"{name} fails {flag.missing} by config/feature-flags.yaml, but its default is {known[name].default}"
-        if flag.evidence != NO_EVIDENCE and not (ROOT / flag.evidence).is_file():
-            yield f"the evidence of {name} is no file of this repository: {flag.evidence}"
+        if known[name].default and flag.evidence != NO_EVIDENCE and (said := _why_no_evidence(ROOT / flag.evidence)):
+            yield f"the evidence of {name} {said}: {flag.evidence}"
+
+
+def _why_no_evidence(path: Path) -> str | None:
+    """Why a file says nothing for a default that is on in a fleet of GPUs; None where it is a GPU's receipt."""
+    if not path.is_file():
+        return "is no file of this repository"
+    try:
+        receipt = json.loads(path.read_text(encoding="utf-8"))
+        machine, arms = receipt["machine"], receipt.get("arms", ())
+        simulated = any(arm["ran"]["models"]["simulated"] for arm in arms)
+    except (ValueError, LookupError, TypeError):
+        return "is no receipt of volery bench or of scripts/gpu_check.py"
+    if simulated:
+        return "is of a simulated device"
+    if machine.get("accelerator") is None and machine.get("device", "cpu") == "cpu":
+        return "was made without an accelerator"
+    return "does not pass" if receipt.get("cuda_graphs", "passed") != "passed" else None
 
 
 def _of_budget(register: Register, switches: tuple[Switch, ...]) -> Iterator[str]:
@@ -152,6 +169,9 @@ def registry_page(register: Register) -> str:
         "Made from the settings, from `config/feature-flags.yaml` and from the chart as Helm renders it.\n"
         f"There are {len(SWITCHES)} switches, as many as `config/flag_budget.json` allows ({register.budget}).\n"
         f"All settings by class (`config/deployment-setting-classification.json`): {told}.\n\n"
+        "Evidence for a default that is on is a receipt of `volery bench` or of `scripts/gpu_check.py` from a GPU, "
+        "committed here.\nOne of a simulated device or of a CPU is none and is refused: "
+        "`none yet` says that nobody has measured it.\n\n"
         "How to roll one and read it back: [rolling](operating/rolling.md).\n"
         + "".join(_section(switch, register.flags[switch.setting]) for switch in SWITCHES)
     )

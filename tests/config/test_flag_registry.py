@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -74,10 +76,40 @@ def test_a_missing_value_must_fail_the_way_the_default_does(register: Register) 
     assert "vad_recovery_enabled fails open" in found
 
 
-def test_evidence_is_a_receipt_that_is_there_or_none_yet(register: Register) -> None:
-    [found] = disagreements(_with_flag(register, "asr_cuda_graphs_enabled", evidence="benchmarks/nowhere.json"))
-    assert "benchmarks/nowhere.json" in found
-    assert disagreements(_with_flag(register, "asr_cuda_graphs_enabled", evidence="README.md")) == []
+def _receipt(**changes: Any) -> dict[str, Any]:
+    arm = {"ran": {"models": {"simulated": False}}}
+    return {"machine": {"accelerator": "NVIDIA L4"}, "arms": [arm], **changes}
+
+
+SIMULATED = _receipt(arms=[{"ran": {"models": {"simulated": True}}}])
+OF_A_CPU = _receipt(machine={"accelerator": None})
+CHECKED = {"machine": {"device": "cuda:0"}, "cuda_graphs": "passed"}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (None, "is no file of this repository"),
+        ("# Volery", "is no receipt"),
+        ({"flags": 3}, "is no receipt"),
+        (SIMULATED, "is of a simulated device"),
+        (OF_A_CPU, "was made without an accelerator"),
+        ({**CHECKED, "machine": {"device": "cpu"}}, "was made without an accelerator"),
+        ({**CHECKED, "cuda_graphs": "failed"}, "does not pass"),
+        (_receipt(), None),
+        (CHECKED, None),
+    ],
+    ids=["missing", "prose", "other", "simulated", "cpu", "check-on-cpu", "failed", "bench", "check"],
+)
+def test_evidence_for_what_is_on_is_a_receipt_from_a_gpu_or_none_yet(
+    register: Register, tmp_path: Path, evidence: Any, said: str | None
+) -> None:
+    path = tmp_path / "receipt.json"
+    if evidence is not None:
+        path.write_text(evidence if isinstance(evidence, str) else json.dumps(evidence), encoding="utf-8")
+    found = disagreements(_with_flag(register, "asr_cuda_graphs_enabled", evidence=str(path)))
+    assert len(found) == (said is not None)
+    assert (said or "") in "".join(found)
 
 
 def test_every_setting_has_a_class(register: Register) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -31,9 +32,9 @@ def server(health: Health) -> Iterator[ProbeServer]:
     server.close()
 
 
-def get(server: ProbeServer, path: str) -> tuple[int, str]:
+def get(server: ProbeServer, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{host}:{server.port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -160,3 +161,13 @@ def test_an_unknown_path_says_what_there_is(server: ProbeServer) -> None:
 def test_a_port_that_is_taken_is_a_clear_error(server: ProbeServer, health: Health) -> None:
     with pytest.raises(ConfigurationError, match="BATCH_PIPELINE_HTTP_PORT"):
         ProbeServer(health, "127.0.0.1", server.port)
+
+
+def test_a_cluster_with_ipv6_alone_is_answered(health: Health) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    server = ProbeServer(health, "::", 0)
+    assert get(server, "/healthz", "[::1]") == (200, "ok\n")
+    server.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -31,8 +32,9 @@ class ProbeServer:
             ConfigurationError: the address cannot be had.
         """
         handler = type("Handler", (_Handler,), {"health": health, "registry": registry, "board": board})
+        server = _Server6 if ":" in host else ThreadingHTTPServer
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._server = server((host, port), handler)
         except (OSError, OverflowError) as error:
             raise ConfigurationError(
                 f"cannot listen on {host}:{port}: {error}; set BATCH_PIPELINE_HTTP_PORT to a free port, or 0"
@@ -49,6 +51,10 @@ class ProbeServer:
         """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server6(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
 
 
 class _Handler(BaseHTTPRequestHandler):

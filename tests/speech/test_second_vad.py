@@ -15,7 +15,7 @@ from speech_audio import Samples, decoded, prepared, silence
 from structlog.testing import capture_logs
 
 from volery.sampling import sampled
-from volery.speech.second_vad import SURE_S, SURE_SCORE, SecondVad, disagreement_s, is_sure
+from volery.speech.second_vad import SURE, SURE_S, SecondVad, disagreement_s, is_sure
 from volery.speech.segments import Activity
 from volery.speech.vad import Detection
 from volery.units import SAMPLE_RATE, ModelInfo, ResultClass, Segment, Transcript
@@ -61,6 +61,9 @@ class Engine:
             raise self._answer
         return self._answer
 
+    def probability(self, samples: Samples, detection: Detection) -> Activity:
+        return detection.activity
+
 
 @pytest.fixture
 def counted() -> Counted:
@@ -95,14 +98,14 @@ def test_engines_disagree_where_exactly_one_calls_it_speech(
 @pytest.mark.parametrize(
     ("seconds", "score", "sure"),
     [
-        (SURE_S, SURE_SCORE, True),
+        (SURE_S, SURE, True),
         (SURE_S - FRAME_S, 1.0, False),
-        (60.0, SURE_SCORE - 0.01, False),
+        (60.0, SURE - 0.01, False),
     ],
     ids=["enough of enough", "too little of it", "not certain, however long"],
 )
 def test_an_engine_is_sure_of_enough_speech_of_which_it_is_certain(seconds: float, score: float, sure: bool) -> None:
-    assert is_sure(heard(seconds=seconds, score=score)) is sure
+    assert is_sure(heard(seconds=seconds, score=score).activity) is sure
 
 
 def test_a_shadow_measures_the_disagreement_on_its_sample_alone(counted: Counted) -> None:
@@ -192,6 +195,15 @@ def test_what_is_silent_to_both_stays_silent(
     monkeypatch.setattr(pipeline, "second_vad", recovering_with_silero())
     (transcript,) = pipeline.process([prepared(decoded(shared_data / "audio-cases" / name))])
     assert (transcript.result_class, transcript.recovered) == (ResultClass.NO_SPEECH, False)
+
+
+@pytest.mark.models
+def test_pyannote_calls_dial_tones_speech_and_is_not_sure_of_it(pipeline: SpeechPipeline) -> None:
+    times = np.arange(10 * SAMPLE_RATE) / SAMPLE_RATE
+    tones = 0.2 * (np.sin(2 * np.pi * 770 * times) + np.sin(2 * np.pi * 1336 * times)) * (times % 0.5 < 0.2)
+    samples = tones.astype(np.float32)
+    assert pipeline.vad.detect(samples).speech
+    assert SecondVad(pipeline.vad, shadow_share=0.0, recovers=True).recovery("tones", samples, NOTHING) is None
 
 
 def recovering_with_silero() -> SecondVad:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
 
@@ -13,16 +14,16 @@ import structlog
 from volery import metrics
 from volery.sampling import sampled
 from volery.speech.failures import described
+from volery.speech.segments import Activity
 from volery.speech.vad import Detection, VadEngine
 from volery.units import Segment
 
-SURE_SCORE = 0.9
-"""From which score on an engine is certain of a frame. In noise, hum and tones silero stays below 0.5;
-pyannote's is the share of overlapping windows that agree, so that a doubt here and there is below."""
+SURE = 0.9
+"""How probable an engine must find speech in a frame to be certain of it. What decides that there is speech, about 0.5,
+is reached for as long as dial tones last, and in the noise of a room."""
 
 SURE_S = 1.0
-"""How much of a unit, in seconds, it must be certain of: a word or two. A single certain sound is no speech to
-call a whole unit back for."""
+"""Of how much of a unit, in seconds, it must be certain: a word or two. Less is no ground to overrule the other."""
 
 log = structlog.get_logger(__name__)
 
@@ -44,34 +45,33 @@ class SecondVad:
         The segmentation scores stay those of the VAD in use: who speaks is told from them, whoever
         found the speech.
         """
-        detection = self._detected("recovery", key, samples)
-        if detection is None or not is_sure(detection):
-            return None
-        metrics.VAD_RECOVERED.inc()
-        return replace(detection, segmentation=silent.segmentation)
+        with self._failing_alone("recovery", key):
+            detection = self.engine.detect(samples)
+            if detection.speech and is_sure(self.engine.probability(samples, detection)):
+                metrics.VAD_RECOVERED.inc()
+                return replace(detection, segmentation=silent.segmentation)
+        return None
 
     def shadow(self, key: str, samples: npt.NDArray[np.float32], speech: Sequence[Segment]) -> None:
         """Measure, if the unit is in the sample, how far this engine disagrees with the one in use."""
         if sampled(key, self._shadow_share, "vad-shadow"):
-            detection = self._detected("shadow", key, samples)
-            if detection is not None:
-                metrics.VAD_DISAGREEMENT_SECONDS.observe(disagreement_s(speech, detection.speech))
+            with self._failing_alone("shadow", key):
+                other = self.engine.detect(samples).speech
+                metrics.VAD_DISAGREEMENT_SECONDS.observe(disagreement_s(speech, other))
 
-    def _detected(
-        self, purpose: Literal["recovery", "shadow"], key: str, samples: npt.NDArray[np.float32]
-    ) -> Detection | None:
+    @contextmanager
+    def _failing_alone(self, purpose: Literal["recovery", "shadow"], key: str) -> Iterator[None]:
+        """Count and log a failure, whatever it is: the VAD in use has had its say."""
         try:
-            return self.engine.detect(samples)
-        except Exception as error:  # whatever it is, the VAD in use has had its say
+            yield
+        except Exception as error:
             metrics.SECOND_VAD_FAILURES.labels(purpose).inc()
             log.error("the second VAD failed", purpose=purpose, key=key, error=described(error))
-            return None
 
 
-def is_sure(detection: Detection) -> bool:
-    """Whether there is enough speech of which the engine is nearly certain."""
-    activity = detection.activity
-    return bool(np.count_nonzero(activity.scores >= SURE_SCORE) * activity.step_s >= SURE_S)
+def is_sure(probability: Activity) -> bool:
+    """Whether an engine is certain of speech for long enough."""
+    return bool(np.count_nonzero(probability.scores >= SURE) * probability.step_s >= SURE_S)
 
 
 def disagreement_s(one: Sequence[Segment], other: Sequence[Segment]) -> float:

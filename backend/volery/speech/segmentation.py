@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,10 +19,10 @@ from volery.units import SAMPLE_RATE
 
 with quiet_import():
     from pyannote.audio import Inference, Model
+    from pyannote.core import SlidingWindowFeature
 
 if TYPE_CHECKING:
     from pyannote.audio.core.task import Specifications
-    from pyannote.core import SlidingWindowFeature
 
 STEP_RATIO = 0.1
 """Step of the sliding window as a part of its length: pyannote's own default for diarization."""
@@ -74,13 +75,16 @@ class Segmenter:
     def __init__(self, weights: Weights, batch: int, device: torch.device) -> None:
         self.weights = weights.checked()
         self.model = cast("Model", Model.from_pretrained(weights.path, map_location=device)).eval()
-        self.inference = FullBatchInference(
+        over = partial(
+            FullBatchInference,
             self.model,
             step=STEP_RATIO * cast("Specifications", self.model.specifications).duration,
             skip_aggregation=True,
             batch_size=batch,
             device=device,
         )
+        self.inference = over()
+        self._unconverted = over(skip_conversion=True)
         self._digest = state_digest(self.model)
 
     def scores(self, samples: npt.NDArray[np.float32]) -> SegmentationScores:
@@ -97,7 +101,18 @@ class Segmenter:
         Any speaker of a window counts, and windows are averaged under a Hamming window: pyannote's
         `VoiceActivityDetection` does the same.
         """
-        anyone = np.max(scores.scores, axis=-1, keepdims=True)
+        return self._merged(np.max(scores.scores, axis=-1, keepdims=True))
+
+    def probability(self, samples: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, float]:
+        """As `speech`, but how probable it is that anybody speaks, from a pass of its own.
+
+        The scores of a pass name the likeliest speakers, each with 1: they are as high where that is hardly likelier
+        than silence. Silence is the model's first class.
+        """
+        classes = cast("SlidingWindowFeature", self._unconverted(as_file(samples)))
+        return self._merged(SlidingWindowFeature(1 - np.exp(classes.data[..., :1]), classes.sliding_window))
+
+    def _merged(self, anyone: SlidingWindowFeature) -> tuple[npt.NDArray[np.float32], float, float]:
         merged = Inference.aggregate(anyone, self.model.receptive_field, hamming=True, missing=0.0)
         frames = merged.sliding_window
         return merged.data[:, 0], frames[0].middle, frames.step

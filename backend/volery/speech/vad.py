@@ -46,6 +46,10 @@ class VadEngine(Protocol):
         """Speech in one unit of any length, none included."""
         ...
 
+    def probability(self, samples: npt.NDArray[np.float32], detection: Detection) -> Activity:
+        """How probable it is, frame by frame, that somebody speaks in a unit in which speech was detected."""
+        ...
+
 
 class PyannoteVad:
     """VAD from a segmentation pass, whose raw scores diarization can reuse."""
@@ -61,6 +65,10 @@ class PyannoteVad:
         scores = self.segmenter.scores(samples)
         activity = Activity(*self.segmenter.speech(scores))
         return Detection(speech_segments(activity, PYANNOTE, len(samples) / SAMPLE_RATE), activity, scores)
+
+    def probability(self, samples: npt.NDArray[np.float32], detection: Detection) -> Activity:
+        """How probable it is, frame by frame, that somebody speaks; a second pass."""
+        return Activity(*self.segmenter.probability(samples))
 
 
 class SileroVad:
@@ -81,6 +89,10 @@ class SileroVad:
         step_s = SILERO_FRAME / SAMPLE_RATE
         activity = Activity(scores, step_s / 2, step_s)
         return Detection(speech_segments(activity, SILERO, len(samples) / SAMPLE_RATE), activity)
+
+    def probability(self, samples: npt.NDArray[np.float32], detection: Detection) -> Activity:
+        """How probable it is, frame by frame, that somebody speaks: what was detected by."""
+        return detection.activity
 
 
 def _nothing() -> Activity:

@@ -80,8 +80,11 @@ def test_the_container_has_no_variable_that_startup_would_complain_about() -> No
 
 
 def test_an_older_image_takes_no_setting_of_the_chart_for_a_slip() -> None:
-    [step] = of_kind("Deployment")["spec"]["template"]["spec"]["initContainers"]
-    for container in (worker_container(), step):
+    audited = {"referee": {"enabled": True}, "worker": {"refereeSampleRate": 0.5}}
+    pods = [
+        of_kind("Deployment", audited, component)["spec"]["template"]["spec"] for component in ("worker", "referee")
+    ]
+    for container in (one for pod in pods for one in (*pod.get("initContainers", ()), *pod["containers"])):
         names = {one["name"] for one in container["env"]}
         [declared] = [one["value"].split() for one in container["env"] if one["name"] == DECLARED]
         assert {name for name in names if name.startswith(PREFIX)} <= set(declared)

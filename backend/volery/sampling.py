@@ -14,4 +14,4 @@ def sampled(key: str, share: float, purpose: str) -> bool:
     independent of each other.
     """
     digest = hashlib.blake2b(key.encode(), digest_size=_BYTES, person=purpose.encode()).digest()
-    return int.from_bytes(digest) < share * 2 ** (8 * _BYTES)
+    return int.from_bytes(digest) < share * (1 << 8 * _BYTES)

@@ -153,18 +153,19 @@ async def test_a_grant_that_arrives_after_the_drain_began_is_refunded(bench: Ben
 async def test_a_grant_that_arrives_after_its_deadline_is_refunded(bench: Bench) -> None:
     await bench.submit(0.1)
     pull = bench.store.pull
-    calls = 0
+    asked_again = asyncio.Event()
+    late: list[object] = []
 
-    async def slow_once(worker: str, limit: int, lease_seconds: float) -> object:
-        nonlocal calls
-        calls += 1
-        leases = await pull(worker, limit, lease_seconds)
-        if calls == 1:
-            await asyncio.sleep(0.2)  # longer than the deadline, which is what is tested
-        return leases
+    async def late_once(worker: str, limit: int, lease_seconds: float) -> object:
+        if late:
+            asked_again.set()
+            return await pull(worker, limit, lease_seconds)
+        late.extend(await pull(worker, limit, lease_seconds))
+        await asked_again.wait()
+        return late
 
-    bench.store.pull = slow_once  # type: ignore[method-assign, assignment]
-    assert await bench.worker(admission_deadline_seconds=0.05).run() is Ending.FINISHED
+    bench.store.pull = late_once  # type: ignore[method-assign, assignment]
+    assert await bench.worker(admission_deadline_seconds=0.5).run() is Ending.FINISHED
     assert await bench.endings() == {"u0": ["refund:late_grant", "done"]}
 
 

@@ -12,7 +12,6 @@ import torch
 from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
 from volery.referee.cases import Heard
-from volery.speech.device import use_threads
 from volery.speech.whisper import LOOP_RATIO
 from volery.units import SAMPLE_RATE
 
@@ -36,9 +35,8 @@ _SEARCH: dict[str, Any] = {
 class TorchWhisper:
     """Hears windows in batches; in float16 on an accelerator."""
 
-    def __init__(self, folder: Path, device: str, cpu_threads: int) -> None:
+    def __init__(self, folder: Path, device: str) -> None:
         logging.getLogger("transformers").setLevel(logging.ERROR)  # it warns of padding with every batch
-        use_threads(cpu_threads)
         self._device = torch.device(device)
         self._type = torch.float32 if self._device.type == "cpu" else torch.float16
         self._processor: Any = WhisperProcessor.from_pretrained(folder)

@@ -1,8 +1,7 @@
 """What the referee hears: Whisper through CTranslate2 on a CPU, through torch on an accelerator.
 
-CTranslate2 wants another CUDA than the pinned torch. Both hear the same stretches of speech, cut by
-a VAD of its own: without one, noise makes Whisper invent words by the hundred, and in a longer piece
-one loop of words spoils all that follows.
+CTranslate2 wants another CUDA than the pinned torch. Both hear speech windows: noise makes a Whisper
+without a VAD invent words by the hundred, and a unit that it hears as a whole may end in one loop.
 """
 
 from __future__ import annotations
@@ -10,24 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from faster_whisper.vad import VadOptions, collect_chunks, get_speech_timestamps
+import numpy as np
 
 from volery.referee.cases import Heard, Listener, RefereeError, RefereeReason
 from volery.referee.devices import Choice, Devices, TorchDevices, wanted_device
 from volery.referee.models import CPU_FILE, TORCH_FILE, Asked, asked_models, choose_for
 from volery.settings import Settings
 from volery.speech.asr import asked_language
+from volery.speech.device import use_threads
 from volery.speech.models import Weights
 from volery.speech.quiet import hush
+from volery.speech.vad import SileroVad, VadEngine
 from volery.speech.whisper import WhisperEngine
-from volery.speech.windows import SpeechWindow
+from volery.speech.windows import SpeechWindow, cut_windows, windows_of
 from volery.units import SAMPLE_RATE, ConfigurationError, UnitRejected
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Samples = npt.NDArray[np.float32]
@@ -64,8 +64,9 @@ class Listeners:
 class WindowedListener:
     """Hears audio of any length, a window of speech at a time."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, vad: VadEngine) -> None:
         self._engine = engine
+        self._vad = vad
 
     def hear(self, samples: Samples, language: str | None) -> Heard:
         """See `Listener.hear`."""
@@ -73,7 +74,7 @@ class WindowedListener:
             code = asked_language(language, self._engine.languages)
         except UnitRejected as error:
             raise RefereeError(RefereeReason.LANGUAGE, f"the referee does not know the language: {error}") from error
-        windows = speech_windows(samples)
+        windows = speech_windows(samples, self._vad)
         heard = self._engine.hear(windows, code)
         seconds: Counter[str] = Counter()
         for window, one in zip(windows, heard, strict=True):
@@ -83,12 +84,22 @@ class WindowedListener:
         return Heard(" ".join(one.text for one in heard if one.text), spoken)
 
 
-def speech_windows(samples: Samples) -> list[Samples]:
-    """All speech of a unit, in order, as windows of at most `WINDOW_S`; the pauses between are left out."""
-    options = VadOptions(max_speech_duration_s=WINDOW_S)
-    speech = get_speech_timestamps(samples, options, SAMPLE_RATE) if len(samples) else []
-    windows, _ = collect_chunks(samples, speech, SAMPLE_RATE, WINDOW_S)
-    return [window for window in windows if len(window)]
+def speech_windows(samples: Samples, vad: VadEngine) -> list[Samples]:
+    """All speech of a unit, in order, as few windows of at most `WINDOW_S`; longer pauses are left out.
+
+    Whisper takes as long over a short window as over a long one, so what lies apart shares one.
+    """
+    found = vad.detect(samples)
+    cuts = cut_windows(found.speech, found.activity, len(samples) / SAMPLE_RATE, WINDOW_S)
+    packed: list[list[Samples]] = []
+    room = 0
+    for piece in windows_of(0, samples, cuts, None):
+        if len(piece.samples) > room:
+            packed.append([])
+            room = round(WINDOW_S * SAMPLE_RATE)
+        packed[-1].append(piece.samples)
+        room -= len(piece.samples)
+    return [np.concatenate(pieces) for pieces in packed]
 
 
 class CpuWhisper:
@@ -115,30 +126,27 @@ def load_listeners(settings: Settings, *, in_worker: bool, devices: Devices | No
     asked = asked_models(settings)
     wanted = wanted_device(settings.referee.referee_device, in_worker=in_worker)
     choice = choose_for(asked, devices or TorchDevices(), wanted)
-    threads = settings.referee.referee_cpu_threads
     first, second = (one.model(choice.kind).fetch() for one in asked)
-    same = first.path == second.path
-    return Listeners(
-        choice,
-        _listener(asked[0], first, choice, threads),
-        None if same else lambda: _listener(asked[1], second, choice, threads),
-    )
+    vad, threads = SileroVad(), settings.referee.referee_cpu_threads
+    use_threads(threads)
+
+    def loaded(asked: Asked, weights: Weights) -> Listener:
+        return WindowedListener(_engine(asked, weights, choice, threads), vad)
+
+    again = None if first.path == second.path else partial(loaded, asked[1], second)
+    return Listeners(choice, loaded(asked[0], first), again)
 
 
-def _listener(asked: Asked, weights: Weights, choice: Choice, threads: int) -> Listener:
+def _engine(asked: Asked, weights: Weights, choice: Choice, threads: int) -> Engine:
     file = TORCH_FILE if choice.kind == "cuda" else CPU_FILE
     if not (weights.path / file).is_file():
         raise ConfigurationError(f"{asked.setting}: {weights.name} holds no {file}, which the {choice.kind} needs")
     weights.checked()
     try:
-        return WindowedListener(_engine(weights, choice, threads))
+        if choice.kind == "cpu":
+            return CpuWhisper(WhisperEngine(weights.path, weights.info("referee"), threads))
+        from volery.referee.torch_whisper import TorchWhisper
+
+        return TorchWhisper(weights.path, choice.device)
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigurationError(f"{asked.setting}: {weights.name} cannot be loaded: {error}") from error
-
-
-def _engine(weights: Weights, choice: Choice, threads: int) -> Engine:
-    if choice.kind == "cpu":
-        return CpuWhisper(WhisperEngine(Path(weights.path), weights.info("referee"), threads))
-    from volery.referee.torch_whisper import TorchWhisper
-
-    return TorchWhisper(weights.path, choice.device, threads)

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from blank_result import AUDIO, blank_result
 from volery.artifacts import open_results
 from volery.referee.cases import Case, Heard
-from volery.results import AudioRecord, ClipRecord, UnitResult, WordRecord
+from volery.results import ClipRecord, UnitResult, WordRecord
 from volery.settings import ArtifactSettings, AudioSettings, RefereeSettings, Settings
 from volery.units import Clip, ResultClass, Unit, UnitOptions
 
@@ -31,35 +32,21 @@ def document(unit: Unit, words: str, audio: Path, language: str | None = None) -
         WordRecord(text=word, start_s=n / 4, end_s=n / 4 + 0.2, confidence=0.9, speaker=None)
         for n, word in enumerate(words.split())
     )
-    return UnitResult(
-        key=unit.key,
+    return blank_result(
+        unit.key,
         owner=unit.owner,
-        stream=None,
-        place=None,
-        privacy_generation=0,
-        attempt=1,
         result_class=ResultClass.SPEECH if found else ResultClass.NO_SPEECH,
         duration_s=1.0,
         language=language,
         text=words,
         words=found,
-        turns=(),
-        speech=(),
-        speakers=(),
-        audio=AudioRecord(
-            uri=unit.audio_uri,
-            sha256=hashlib.sha256(audio.read_bytes()).hexdigest(),
-            clip=ClipRecord(start_s=unit.clip.start_s, end_s=unit.clip.end_s) if unit.clip else None,
-            container="wav",
-            codec="pcm_s16le",
-            sample_rate=16_000,
-            channels=1,
-            truncated=False,
+        audio=AUDIO.model_copy(
+            update={
+                "uri": unit.audio_uri,
+                "sha256": hashlib.sha256(audio.read_bytes()).hexdigest(),
+                "clip": ClipRecord(start_s=unit.clip.start_s, end_s=unit.clip.end_s) if unit.clip else None,
+            }
         ),
-        models={},
-        switches={},
-        timings={},
-        volery_version="0",
     )
 
 

@@ -263,7 +263,7 @@ class UnitFailed(UnitError):
 
 
 class ArtifactsUnavailable(UnitFailed):
-    """A result cannot be written just now for reasons that are not the unit's: it must not be charged."""
+    """Audio cannot be read, or a result written, for reasons that are not the unit's: it must not be charged."""
 
 
 class QuarantineError(VoleryError):

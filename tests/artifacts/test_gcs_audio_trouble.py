@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import resource
+import sys
 import tempfile
 import wave
 from pathlib import Path
@@ -23,7 +24,7 @@ from artifacts.gcs_service import (
 from volery.artifacts import SourceFile, open_source
 from volery.audio import decode
 from volery.settings import ArtifactSettings
-from volery.units import Reason, UnitError, UnitFailed, UnitRejected
+from volery.units import ArtifactsUnavailable, Reason, UnitError, UnitFailed, UnitRejected
 
 CONTENT = bytes(range(256)) * 1000
 PART = 100_000
@@ -98,15 +99,32 @@ def test_an_object_that_may_not_be_read_is_forbidden_for_good_and_says_which_rol
         assert "worker@project does not have storage.objects.get access" in error.message
 
 
-@pytest.mark.parametrize(
-    "fault", [refuses(403, "rateLimitExceeded"), refuses(403, "accountDisabled"), refuses(401), refuses(400)]
-)
+@pytest.mark.parametrize("fault", [refuses(403, "rateLimitExceeded"), refuses(403, "accountDisabled"), refuses(400)])
 def test_a_refusal_that_is_not_about_the_object_fails_the_attempt_alone(
     service: Service, uri: str, fault: Fault
 ) -> None:
     service.always(fault)
     error = trouble(uri)
     assert (type(error), error.reason) == (UnitFailed, Reason.AUDIO_UNAVAILABLE)
+
+
+def test_credentials_that_are_refused_are_no_units_fault(service: Service, uri: str) -> None:
+    service.always(refuses(401))
+    error = trouble(uri)
+    assert (type(error), error.reason) == (ArtifactsUnavailable, Reason.AUDIO_UNAVAILABLE)
+
+
+def test_credentials_that_are_refused_in_the_middle_are_no_units_fault(service: Service, uri: str) -> None:
+    audio = open_audio(uri)
+    service.always(refuses(401))
+    with pytest.raises(ArtifactsUnavailable, match="credentials"):
+        audio.stream.read(1)
+
+
+def test_a_missing_package_is_no_units_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.cloud", None)
+    with pytest.raises(ArtifactsUnavailable, match=r"pip install 'volery\[gcs\]'"):
+        open_audio("gs://bucket/audio.wav")
 
 
 @pytest.mark.parametrize("fault", [refuses(503), refuses(429), refuses(500), resets])

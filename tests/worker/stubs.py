@@ -63,6 +63,7 @@ class Bench:
         self.store = store
         self.ended: list[UnitEnded] = []
         self.gpu = GpuThread()
+        self.source = open_source()
         self.results = open_results((folder / "artifacts").as_uri())
 
     @classmethod
@@ -86,7 +87,7 @@ class Bench:
         store, on_span = tuning.pop("store", self.store), tuning.pop("on_span", lambda _: None)
         return Worker(
             store=store,  # type: ignore[arg-type]
-            source=tuning.pop("source", None) or open_source(),  # type: ignore[arg-type]
+            source=tuning.pop("source", None) or self.source,  # type: ignore[arg-type]
             results=tuning.pop("results", None) or self.results,  # type: ignore[arg-type]
             process=process,
             gpu=self.gpu,

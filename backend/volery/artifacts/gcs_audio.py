@@ -19,7 +19,7 @@ from volery.artifacts.gcs_client import Client, Crc32c, Gcs, GcsError, Kind, Pla
 from volery.artifacts.names import shown
 from volery.artifacts.uris import bucket_and_name
 from volery.settings import ArtifactSettings
-from volery.units import Reason, UnitError, UnitFailed, UnitRejected
+from volery.units import ArtifactsUnavailable, Reason, UnitError, UnitFailed, UnitRejected
 
 PART_BYTES = 8 << 20
 
@@ -270,7 +270,8 @@ def _meaning(place: Place, error: GcsError, opened: bool) -> UnitError:
     if error.kind in _REJECTIONS:
         reason, why = _REJECTIONS[error.kind]
         return UnitRejected(reason, f"{shown(str(place))} cannot be opened: {why} ({error.message})")
-    return UnitFailed(Reason.AUDIO_UNAVAILABLE, f"{shown(str(place))} cannot be read just now: {error.message}")
+    kind = ArtifactsUnavailable if error.kind is Kind.UNUSABLE else UnitFailed
+    return kind(Reason.AUDIO_UNAVAILABLE, f"{shown(str(place))} cannot be read just now: {error.message}")
 
 
 def _changed(place: Place) -> UnitFailed:

@@ -45,6 +45,7 @@ class AudioSource(Protocol):
 
         Raises:
             UnitRejected: it is missing, forbidden, no file, too large, or the URI makes no sense.
+            ArtifactsUnavailable: this process can have no such audio at all, whatever the unit.
             UnitFailed: it cannot be had just now.
         """
         ...

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 _COMMIT_RETRY_SECONDS = 0.5
 _WRITE_RETRY_SECONDS = (1.0, 30.0)
-"""First and longest wait before a result is written again."""
+"""First and longest wait before a result is written again, or another flight's audio is tried."""
 
 PATIENCE_SECONDS = 300.0
 BURST_PATIENCE_SECONDS = 30.0
@@ -96,19 +96,45 @@ class Publisher:
         self._on_ended = on_ended
         self._stop = stop
         self._burst = burst
+        self._pause_s = _WRITE_RETRY_SECONDS[0]
 
     async def publish(self, slots: Sequence[Slot]) -> Sequence[Slot]:
         """Publish the slots that have an outcome and whose lease still holds; which they were.
 
         Raises:
-            StoreError: in a burst, the place for results stayed out of use.
+            StoreError: in a burst, the place for results stayed out of use, or audio is out of reach.
         """
         mine = [slot for slot in slots if slot.outcome is not None and self._keeper.check(slot.held)]
         transcribed = [slot for slot in mine if isinstance(slot.outcome, Transcript)]
         written = await asyncio.gather(*(self._write(slot) for slot in transcribed))
         await self._commit([one for one in written if one is not None])
-        await asyncio.gather(*(self._end(slot) for slot in mine if isinstance(slot.outcome, UnitError)))
-        return mine
+        out_of_reach = [slot for slot in mine if isinstance(slot.outcome, ArtifactsUnavailable)]
+        failed = [slot for slot in mine if isinstance(slot.outcome, UnitError) and slot not in out_of_reach]
+        await asyncio.gather(*(self._end(slot) for slot in failed))
+        await self._give_back_unread(out_of_reach)
+        return [slot for slot in mine if slot not in out_of_reach]
+
+    async def _give_back_unread(self, slots: Sequence[Slot]) -> None:
+        """Give back, uncharged, units whose audio this process cannot have, whichever unit it is; then pause."""
+        if not slots:
+            self._pause_s = _WRITE_RETRY_SECONDS[0]
+            return
+        await self._keeper.refund([slot.held.token for slot in slots], self._reason_to_give_back)
+        message = str(slots[0].outcome)
+        if self._burst and not self._stop.requested.is_set():
+            raise StoreError(f"audio cannot be read: {message}")
+        log.warning("audio is out of reach; pausing", units=len(slots), seconds=self._pause_s, error=message)
+        await self._wait(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _WRITE_RETRY_SECONDS[1])
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, unless the worker is told to stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.requested.wait(), seconds)
+
+    @property
+    def _reason_to_give_back(self) -> RefundReason:
+        return self._stop.refund_reason if self._stop.requested.is_set() else RefundReason.ARTIFACTS
 
     async def _write(self, slot: Slot) -> tuple[Slot, Publication] | None:
         transcript, info = slot.outcome, slot.info
@@ -151,8 +177,7 @@ class Publisher:
                 if not told:
                     told = True
                     self._on_ended(UnitEnded(slot.unit.key, UnitState.LEASED, error.reason, error.message))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.requested.wait(), wait)
+            await self._wait(wait)
             wait = min(2 * wait, longest)
         return None
 
@@ -161,8 +186,7 @@ class Publisher:
         if self._burst and not self._stop.requested.is_set():
             raise StoreError(f"results cannot be written: {error.message}")
         slot.outcome = None
-        reason = self._stop.refund_reason if self._stop.requested.is_set() else RefundReason.ARTIFACTS
-        await self._keeper.refund([slot.held.token], reason)
+        await self._keeper.refund([slot.held.token], self._reason_to_give_back)
 
     async def _commit(self, written: Sequence[tuple[Slot, Publication]]) -> None:
         """Commit results in one batch, trying again while the store is away and the leases hold."""

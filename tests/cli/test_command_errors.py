@@ -71,6 +71,27 @@ def test_a_setting_that_cannot_work_is_one_line_without_secrets(
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("status",),
+        ("results",),
+        ("results", "--key", "talk"),
+        ("gc", "--older-than", "7d"),
+        ("requeue", "--all", "--yes"),
+        ("cancel", "--all", "--yes"),
+        ("cancel", "talk"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_creates_no_store_says_that_there_is_none(cli: Cli, arguments: tuple[str, ...]) -> None:
+    (cli.folder / "store" / "artifacts" / "results").mkdir(parents=True)  # gc looks for results first
+    ran = cli(*arguments)
+    assert ran.exit_code == ExitCode.STORE
+    assert "volery.db does not exist: correct BATCH_PIPELINE_DATABASE_URL" in " ".join(ran.stderr.split())
+    assert not (cli.folder / "store" / "volery.db").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
         ("--help",),
         ("--version",),
         ("submit", "talk.wav"),

@@ -425,6 +425,7 @@ def test_a_person_is_told_what_would_go_and_how_to_do_it(fleet: Fleet) -> None:
 def test_what_a_killed_write_left_behind_goes_once_it_is_old(cli: Cli, tmp_path: Path) -> None:
     folder = Folder(tmp_path / "store" / "artifacts")
     fleet = Fleet(cli, folder)
+    cli("db", "upgrade")
     folder.put("results/ab/.abcd.01234567.tmp", b"half")
     assert fleet.gc("--apply")["leftovers"] == 1  # `put` makes files that are years old
     folder.put("results/ab/.abcd.01234567.tmp", b"half")
@@ -456,5 +457,6 @@ def test_a_store_of_results_that_cannot_be_listed_is_told(cli: Cli, monkeypatch:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     monkeypatch.setenv("BATCH_PIPELINE_ARTIFACTS_URL", "gs://bucket")
     monkeypatch.setenv("BATCH_PIPELINE_GCS_DEADLINE_SECONDS", "0.3")
+    cli("db", "upgrade")
     ran = cli("gc")
     assert (ran.exit_code, "gs://bucket/results/ cannot be listed" in ran.stderr) == (ExitCode.STORE, True)

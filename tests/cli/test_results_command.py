@@ -42,6 +42,7 @@ def test_a_waiting_unit_is_one_object(cli: Cli) -> None:
 
 
 def test_an_unknown_key_is_an_error(cli: Cli) -> None:
+    cli("db", "upgrade")
     result = cli("results", "--key", "nobody")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "nobody" in result.stderr

@@ -36,6 +36,7 @@ def test_only_the_latest_failures_are_shown_latest_first(cli: Cli) -> None:
 
 
 def test_an_empty_store_has_a_status(cli: Cli) -> None:
+    cli("db", "upgrade")
     assert json.loads(cli("status", "--json").stdout)["oldest_available_s"] is None
     assert "0 could be leased now" in cli("status").stdout
 

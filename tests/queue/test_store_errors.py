@@ -94,6 +94,30 @@ async def test_the_folder_of_an_embedded_store_is_made(tmp_path: Path) -> None:
     assert (tmp_path / "a/b/volery.db").is_file()
 
 
+async def test_who_only_reads_makes_no_store(tmp_path: Path) -> None:
+    settings = QueueSettings(database_url=SecretStr(f"sqlite:///{tmp_path}/mistyped/volery.db"))
+    with pytest.raises(StoreError, match=r"mistyped/volery\.db does not exist: correct BATCH_PIPELINE_DATABASE_URL"):
+        await open_store(settings, create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_who_only_reads_makes_no_tables_in_a_file_of_something_else(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    with sqlite3.connect(file) as other:
+        other.execute("CREATE TABLE recipes (name TEXT)")
+    other.close()
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match="has no schema"):
+        await open_store(QueueSettings(database_url=SecretStr(f"sqlite:///{file}")), create=False)
+    assert file.read_bytes() == before
+
+
+async def test_who_only_reads_opens_a_store_that_is_there(tmp_path: Path) -> None:
+    settings = QueueSettings(database_url=SecretStr(f"sqlite:///{tmp_path}/volery.db"))
+    await (await open_store(settings)).close()
+    await (await open_store(settings, create=False)).close()
+
+
 async def test_a_store_that_is_mounted_read_only_is_refused(tmp_path: Path) -> None:
     upgrade_file = tmp_path / "volery.db"
     store = await open_store(QueueSettings(database_url=SecretStr(f"sqlite:///{upgrade_file}")))

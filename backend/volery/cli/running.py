@@ -55,7 +55,7 @@ def check_places(settings: Settings) -> None:
     """
 
     async def open_and_close() -> None:
-        async with opened(settings.queue):
+        async with opened(settings.queue, create=True):
             pass
 
     asyncio.run(open_and_close())
@@ -85,7 +85,7 @@ async def run_burst(settings: Settings, tally: Tally, progress: Progress, *, ser
         progress.audio_seconds = tally.audio_seconds
 
     run = worker_run(burst=True, serve_http=serve_http, on_ready=progress.begin, on_ended=ended)
-    async with opened(settings.queue) as store:
+    async with opened(settings.queue, create=True) as store:
         following = asyncio.create_task(progress.follow(store))
         try:
             return await run_worker(settings, run)
@@ -113,7 +113,7 @@ class PrivateRun:
 async def run_privately(units: Sequence[Unit], settings: Settings, folder: Path, progress: Progress) -> PrivateRun:
     """Run the real worker over units in a job store that lives in `folder`."""
     settings = _private(settings, folder)
-    async with opened(settings.queue) as store:
+    async with opened(settings.queue, create=True) as store:
         await store.submit(units)
         run = PrivateRun(await run_burst(settings, Tally(), progress))
         async for outcome in _outcomes(store, settings):

@@ -15,21 +15,21 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def opened(settings: QueueSettings) -> AsyncIterator[JobStore]:
-    """The job store, closed again at the end.
+async def opened(settings: QueueSettings, *, create: bool = False) -> AsyncIterator[JobStore]:
+    """The job store, closed again at the end. Only with `create` is a SQLite store made where there is none.
 
     Raises:
         StoreError: it cannot be used.
     """
-    store = await open_store(settings)
+    store = await open_store(settings, create=create)
     try:
         yield store
     finally:
         await store.close()
 
 
-def with_store(work: Callable[[JobStore], Awaitable[T]]) -> T:
-    """Run a command's work on the job store that the settings name.
+def with_store(work: Callable[[JobStore], Awaitable[T]], *, create: bool = False) -> T:
+    """Run a command's work on the job store that the settings name; see `opened`.
 
     Raises:
         ConfigurationError: the settings make no sense.
@@ -37,7 +37,7 @@ def with_store(work: Callable[[JobStore], Awaitable[T]]) -> T:
     """
 
     async def run() -> T:
-        async with opened(queue_settings()) as store:
+        async with opened(queue_settings(), create=create) as store:
             return await work(store)
 
     return asyncio.run(run())

@@ -59,7 +59,7 @@ def submit(
         return await store.submit(found.units, replace=replace)
 
     with messages().status(f"submitting {len(found.units)} units"):
-        submitted = with_store(add)
+        submitted = with_store(add, create=True)
     (_print_json if as_json else _print)(found, submitted)
 
 

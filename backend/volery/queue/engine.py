@@ -73,6 +73,19 @@ def make_file(url: URL) -> None:
         sqlite3.connect(database).close()
 
 
+def require_file(url: URL) -> None:
+    """Leave a SQLite file that is missing as it is.
+
+    Raises:
+        StoreError: it is missing.
+    """
+    database = str(url.database)
+    if not database.startswith("file:") and not Path(database).exists():
+        raise StoreError(
+            f"{describe(url)} does not exist: correct {SETTING}, or submit units first, which creates a store"
+        )
+
+
 def create_engine(url: URL) -> AsyncEngine:
     """An engine whose errors show no parameters; connections open when they are first used.
 

@@ -68,11 +68,16 @@ async def _upgrade(url: URL) -> int:
         await engine.dispose()
 
 
-async def ensure(engine: AsyncEngine, url: URL) -> int:
+async def ensure(engine: AsyncEngine, url: URL, *, create: bool = True) -> int:
     """Upgrade where the schema is older than this version's, then check; processes take turns.
 
-    Returns the schema that was found, 0 where there was none.
+    Where there is none, one is made only to `create` it. Returns the schema that was found, 0 where
+    there was none.
     """
+    if not create:
+        async with engine.connect() as conn:
+            if not await conn.run_sync(_version):
+                await check(conn, url)
     if is_embedded(url):
         await _use_wal(engine)
     async with engine.connect() as conn:

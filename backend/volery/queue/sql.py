@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from volery.queue import schema, statements
 from volery.queue.dialects import take_turns
-from volery.queue.engine import create_engine, is_embedded, make_file, parse_url
+from volery.queue.engine import create_engine, is_embedded, make_file, parse_url, require_file
 from volery.queue.errors import store_errors
 from volery.queue.listening import Listener
 from volery.queue.pruning import Pruning
@@ -29,23 +29,24 @@ Rows = Sequence[RowMapping]
 _SUSPECTS_SHARE = 4  # a flight of first-degree suspects is this many times smaller
 
 
-async def open_store(settings: QueueSettings) -> JobStore:
+async def open_store(settings: QueueSettings, *, create: bool = True) -> JobStore:
     """Open the job store that the settings name.
 
-    A SQLite store is created and upgraded where that is needed; any other is only checked.
+    A SQLite store is upgraded where that is needed and, with `create`, made where there is none;
+    any other is only checked.
 
     Raises:
         StoreError: it cannot be reached or used, or its schema is not one this code runs on.
     """
     url = parse_url(settings.database_url.get_secret_value())
     if is_embedded(url):
-        make_file(url)
+        (make_file if create else require_file)(url)
     engine = create_engine(url)
     store = SqlJobStore(engine, url, settings)
     try:
         if is_embedded(url):
             with store_errors(url):
-                await schema.ensure(engine, url)
+                await schema.ensure(engine, url, create=create)
         else:
             await store.check()
     except BaseException:

@@ -60,7 +60,7 @@ def check_store(settings: QueueSettings) -> Check:
 
 
 async def _open_and_close(settings: QueueSettings) -> None:
-    async with opened(settings):
+    async with opened(settings, create=True):
         pass
 
 

@@ -1,10 +1,10 @@
 """The job store on PostgreSQL: units leased and completed a second beside procrastinate, and what a pull costs.
 
-    python benchmarks/queue.py [--units 4000] [--jobs 1000] [--most-rows 1000000] [--json]
+    python benchmarks/queue.py [--units 4000] [--jobs 1000] [--repeats 5] [--most-rows 1000000] [--json]
 
 Both libraries use the same throwaway server with its default durability (fsync and synchronous
-commit on), one after the other in the same run. A worker here leases and completes and does
-nothing else: what is measured is the queue.
+commit on), by turns in the same run, and each counts with its best setting of several. A worker
+here leases and completes and does nothing else: what is measured is the queue.
 """
 
 from __future__ import annotations
@@ -37,12 +37,24 @@ from volery.queue.engine import create_engine, parse_url  # noqa: E402
 from volery.settings import QueueSettings  # noqa: E402
 from volery.units import ResultClass, Unit  # noqa: E402
 
-LANES = 2
 PULLS = 200
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 PROCESSES = (1, 4)
-Worker = Callable[[str, int, Any, Any], None]
-"""The main function of a worker process: its database, its batch, the start for all, and where to say how it went."""
+Worker = Callable[[str, "Way", Any, Any], None]
+"""The main function of a worker process: its database, how to work, the start for all, and where to say how it went."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a worker process works: in so many tasks at once, each taking so many units at a time."""
+
+    contender: str
+    tasks: int
+    at_a_time: int
+
+
+VOLERY = (Way("volery", 2, 8), Way("volery", 2, 32), Way("volery", 4, 32))
+PROCRASTINATE = (Way("procrastinate", 1, 1), Way("procrastinate", 8, 1), Way("procrastinate", 16, 1))
 
 _FILL = """INSERT INTO units (key, owner, priority, audio_uri, privacy_generation, state, rank, submitted_at,
  available_at, attempts, suspicion, quarantines, alone)
@@ -52,13 +64,11 @@ SELECT 'unit-' || n, 'owner-' || n % {owners}, 0, 'gs://bucket/audio/' || n || '
 
 @dataclass(frozen=True)
 class Rate:
-    """Units leased and completed a second by some processes that took `batch` at a time."""
+    """Units leased and completed a second by some processes, in each repeat."""
 
-    contender: str
+    way: Way
     processes: int
-    batch: int
-    units: int
-    per_second: float
+    per_second: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -73,11 +83,11 @@ class PullCost:
     scans: tuple[str, ...]
 
 
-def volery_worker(url: str, flight: int, start: Any, said: Any) -> None:
-    """Two lanes that pull flights and complete them."""
+def volery_worker(url: str, way: Way, start: Any, said: Any) -> None:
+    """Lanes that pull flights and complete them."""
 
     async def lane(store: JobStore, worker: str) -> None:
-        while leases := await store.pull(worker, flight, 120.0):
+        while leases := await store.pull(worker, way.at_a_time, 120.0):
             results = [Publication(lease.token, f"results/{lease.token}", ResultClass.SPEECH, 1.0) for lease in leases]
             await store.complete(results)
 
@@ -87,24 +97,24 @@ def volery_worker(url: str, flight: int, start: Any, said: Any) -> None:
         await store.counts()  # both connect before the start
         start.wait()
         began = time()
-        await asyncio.gather(*(lane(store, worker) for _ in range(LANES)))
+        await asyncio.gather(*(lane(store, worker) for _ in range(way.tasks)))
         said.put((began, time()))
         await store.close()
 
     asyncio.run(work())
 
 
-def procrastinate_worker(url: str, concurrency: int, start: Any, said: Any) -> None:
+def procrastinate_worker(url: str, way: Way, start: Any, said: Any) -> None:
     """A worker of procrastinate that ends when there is no job left."""
     logging.disable(logging.CRITICAL)
 
     async def work() -> None:
-        app = procrastinate_app(url)
+        app = procrastinate_app(url, connections=max(4, way.tasks))
         async with app.open_async():
             start.wait()
             began = time()
             await app.run_worker_async(
-                wait=False, concurrency=concurrency, listen_notify=False, install_signal_handlers=False
+                wait=False, concurrency=way.tasks, listen_notify=False, install_signal_handlers=False
             )
             said.put((began, time()))
 
@@ -115,9 +125,9 @@ async def nothing(number: int) -> None:
     """The job."""
 
 
-def procrastinate_app(url: str) -> procrastinate.App:
+def procrastinate_app(url: str, connections: int = 4) -> procrastinate.App:
     """An app with the one task, over a database."""
-    app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=4))
+    app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=connections))
     app.task(nothing, name="nothing", queue="units")
     return app
 
@@ -142,34 +152,34 @@ async def fill_procrastinate(url: str, jobs: int) -> None:
         await app.tasks["nothing"].batch_defer_async(*({"number": n} for n in range(jobs)))
 
 
-def measure_rate(contender: str, worker: Worker, url: str, processes: int, batch: int, units: int) -> Rate:
-    """Run worker processes over a filled queue, from a common start to the last one's end."""
+def per_second(server: ThrowawayServer, way: Way, processes: int, units: int) -> float:
+    """Run worker processes over a filled queue of their own, from a common start to the last one's end."""
+    name = server.create_database()
+    url = server.url(name)
+    if way.contender == "volery":
+        upgrade(url)
+    asyncio.run((fill_volery if way.contender == "volery" else fill_procrastinate)(url, units))
+    worker: Worker = volery_worker if way.contender == "volery" else procrastinate_worker
     context = multiprocessing.get_context("spawn")
     start, said = context.Barrier(processes), context.Queue()
-    started = [context.Process(target=worker, args=(url, batch, start, said)) for _ in range(processes)]
+    started = [context.Process(target=worker, args=(url, way, start, said)) for _ in range(processes)]
     for process in started:
         process.start()
     times = [said.get() for _ in started]
     for process in started:
         process.join()
-    seconds = max(end for _, end in times) - min(began for began, _ in times)
-    return Rate(contender, processes, batch, units, units / seconds)
+    server.sql(f"DROP DATABASE {name} WITH (FORCE);")
+    return units / (max(end for _, end in times) - min(began for began, _ in times))
 
 
-def rates(server: ThrowawayServer, units: int, jobs: int) -> list[Rate]:
-    """Both contenders, each with its default and a larger batch, with one process and with four."""
-    found = []
-    for processes in PROCESSES:
-        for flight in (8, 32):
-            url = server.url(server.create_database())
-            upgrade(url)
-            asyncio.run(fill_volery(url, units))
-            found.append(measure_rate("volery", volery_worker, url, processes, flight, units))
-        for concurrency in (1, 8):
-            url = server.url(server.create_database())
-            asyncio.run(fill_procrastinate(url, jobs))
-            found.append(measure_rate("procrastinate", procrastinate_worker, url, processes, concurrency, jobs))
-    return found
+def rates(server: ThrowawayServer, units: int, jobs: int, repeats: int) -> list[Rate]:
+    """Every way of both contenders, by turns, with one process and with four."""
+    cases = [(processes, way) for processes in PROCESSES for way in (*VOLERY, *PROCRASTINATE)]
+    found: dict[tuple[int, Way], list[float]] = {case: [] for case in cases}
+    for _ in range(repeats):
+        for processes, way in cases:
+            found[processes, way].append(per_second(server, way, processes, units if way in VOLERY else jobs))
+    return [Rate(way, processes, tuple(times)) for (processes, way), times in found.items()]
 
 
 async def pull_cost(server: ThrowawayServer, rows: int, owners: int) -> PullCost:
@@ -197,16 +207,25 @@ async def pull_cost(server: ThrowawayServer, rows: int, owners: int) -> PullCost
     return PullCost(rows, owners, median(in_ms), quantiles(in_ms, n=20)[-1], plan["Execution Time"], tuple(scans(plan)))
 
 
+def times_procrastinate(rate: Rate, found: list[Rate]) -> tuple[float, ...]:
+    """How many times procrastinate's best of the same repeat, with as many processes, a rate is."""
+    others = [one.per_second for one in found if one.processes == rate.processes and one.way in PROCRASTINATE]
+    return tuple(mine / max(theirs) for mine, *theirs in zip(rate.per_second, *others, strict=True))
+
+
 def table_of_rates(found: list[Rate]) -> Table:
-    """Rates, and how many times procrastinate's best of as many processes each is."""
-    table = Table("", "processes", "at a time", "units", "units/s", "× procrastinate", title="leased and completed")
+    """Rates, and how many times procrastinate's best of the same repeat each is: the median, the least and the most."""
+    columns = ("", "processes", "tasks", "at a time", "units/s", "least–most", "× procrastinate", "least–most")
+    table = Table(*columns, title="leased and completed")
     for column in table.columns[1:]:
         column.justify = "right"
     for rate in found:
-        others = [one.per_second for one in found if one.processes == rate.processes and one.contender != "volery"]
-        times = f"{rate.per_second / max(others):.1f}" if rate.contender == "volery" else ""
+        way, speeds = rate.way, rate.per_second
+        times = times_procrastinate(rate, found) if way in VOLERY else ()
         table.add_row(
-            rate.contender, str(rate.processes), str(rate.batch), str(rate.units), f"{rate.per_second:.0f}", times
+            *(way.contender, str(rate.processes), str(way.tasks), str(way.at_a_time)),
+            *(f"{median(speeds):.0f}", f"{min(speeds):.0f}–{max(speeds):.0f}"),
+            *((f"{median(times):.1f}", f"{min(times):.1f}–{max(times):.1f}") if times else ("", "")),
         )
     return table
 
@@ -227,11 +246,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--units", type=int, default=4000, help="units for each measurement of volery")
     parser.add_argument("--jobs", type=int, default=1000, help="jobs for each measurement of procrastinate")
+    parser.add_argument("--repeats", type=int, default=5, help="how often each is measured, by turns")
     parser.add_argument("--most-rows", type=int, default=SIZES[-1], help="largest queue to pull from")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     asked = parser.parse_args()
     with ThrowawayServer() as server:
-        of_rates = rates(server, asked.units, asked.jobs)
+        of_rates = rates(server, asked.units, asked.jobs, asked.repeats)
         sizes = [size for size in SIZES if size <= asked.most_rows]
         costs = [asyncio.run(pull_cost(server, rows, owners)) for rows in sizes for owners in (1, 1000)]
     versions = f"procrastinate {procrastinate.__version__} over psycopg {psycopg.__version__} ({psycopg.pq.__impl__})"

@@ -57,7 +57,12 @@ def _said_of_lease(name: str) -> Any:
 
 
 _TOKENS = select(_said_of_lease("token"))
-_HOLDS = and_(is_among(units.c.token, _TOKENS.scalar_subquery()), _UNEXPIRED)
+# Holders' rows are looked up by their tokens. These conditions are put in other words than the
+# indexes over part of a table: PostgreSQL would read the whole of one, dead entries and all,
+# wherever its statistics have not caught up.
+_IS_LEASED = units.c.state.concat("") == UnitState.LEASED.value
+_HAS_NOT_ENDED = grants.c.ended_as.is_(None)
+_HOLDS = and_(is_among(units.c.token, _TOKENS.scalar_subquery()), _IS_LEASED, units.c.expires_at > now())
 
 _CLEAN_RECORD: dict[str, Any] = {
     "state": UnitState.READY.value,
@@ -188,7 +193,7 @@ def _pull_and_record(pull: Any) -> Any:
 def _end_grants(tokens: Any) -> Any:
     return (
         update(grants)
-        .where(is_among(grants.c.token, tokens.scalar_subquery()), grants.c.ended_at.is_(None))
+        .where(is_among(grants.c.token, tokens.scalar_subquery()), _HAS_NOT_ENDED)
         .values(ended_at=now(), ended_as=bindparam("ending", type_=Text))
     )
 

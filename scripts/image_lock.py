@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
 IMAGE_LOCK = ROOT / "requirements-image.lock"
-EXTRAS = frozenset({"worker", "embedded", "gcs", "postgres"})
+EXTRAS = frozenset({"worker", "embedded", "referee", "gcs", "postgres"})
 
 _HEADER = """\
 # What the image installs: of requirements.lock, what these extras of Volery need: {extras}.

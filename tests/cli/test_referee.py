@@ -13,6 +13,7 @@ from command_line import Cli, result_of
 
 from volery.artifacts import open_results
 from volery.cli import published
+from volery.referee import follow as following
 from volery.referee import opening
 from volery.referee.cases import Case, Judgement, RefereeError, RefereeReason
 from volery.sampling import sampled
@@ -169,6 +170,25 @@ def test_a_sample_is_the_one_that_workers_audit(cli: Cli, scripted: Scripted, wr
     keys = [f"{n}-0.1" for n in range(40)]
     cli("referee", str(write(*keys)), "--sample-rate", "0.3")
     assert {case.key for case in scripted.cases} == {key for key in keys if sampled(key, 0.3, "referee")}
+
+
+def test_following_audits_the_share_that_is_asked_for(
+    cli: Cli, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed: list[tuple[float, object, float]] = []
+
+    async def follow(settings: Settings, referee: object, interval_s: float) -> None:
+        followed.append((settings.referee.referee_sample_rate, referee, interval_s))
+
+    monkeypatch.setattr(following, "follow", follow)
+    assert cli("referee", "--follow", "--sample-rate", "0.5", "--interval", "5").exit_code == 0
+    assert followed == [(0.5, scripted, 5.0)]
+
+
+def test_following_nothing_is_refused(cli: Cli, scripted: Scripted) -> None:
+    done = cli("referee", "--follow")
+    assert done.exit_code == 3
+    assert "BATCH_PIPELINE_REFEREE_SAMPLE_RATE" in done.stderr
 
 
 @pytest.mark.parametrize(

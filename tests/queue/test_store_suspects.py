@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from queue_database import Database, keys_of, unit, units_named
 
 from volery.queue import JobStore, Publication
-from volery.units import Reason, RefundReason, ResultClass, UnitState
+from volery.units import Lease, Reason, RefundReason, ResultClass, UnitState
 
 EIGHT = [f"u{number}" for number in range(8)]
 
@@ -127,6 +129,29 @@ async def test_a_unit_that_kills_its_worker_ends_dead_and_its_neighbours_done(
     neighbours = [records[key] for key in EIGHT if key != "u3"]
     assert {(record.state, record.attempts) for record in neighbours} == {(UnitState.DONE, 0)}
     assert [grant.alone for grant in await store.grants("u3")] == [False, False, True, True, True]
+
+
+async def test_a_node_preempted_ten_times_charges_nobody(store: JobStore, database: Database) -> None:
+    """Each time it works off the suspects that it left before, and is killed in its next whole flight.
+
+    Only a unit that it had alone would be charged: one that was lost twice before, in a row.
+    """
+    await store.submit(units_named(*(f"u{number}" for number in range(90))))
+    for life in range(10):
+        while len(leases := await store.pull(f"node-{life}", 8, 60)) < 8:
+            await finish(store, leases)
+        await database.lapse(leases)
+        assert await store.reap() == 8
+    while leases := await store.pull("node-10", 8, 60):
+        await finish(store, leases)
+    records = [record async for record in store.records()]
+    assert {(record.state, record.attempts) for record in records} == {(UnitState.DONE, 0)}
+    assert Counter(grant.ended_as for grant in await store.grants()) == {"expired": 80, "done": 90}
+
+
+async def finish(store: JobStore, leases: list[Lease]) -> None:
+    results = [Publication(lease.token, "x", ResultClass.SPEECH, 1.0) for lease in leases]
+    assert len(await store.complete(results)) == len(leases)
 
 
 async def test_a_returned_unit_keeps_its_turn(store: JobStore, database: Database) -> None:

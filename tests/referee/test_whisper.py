@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,6 +116,12 @@ def test_the_language_of_a_unit_is_what_most_of_its_speech_is_in(
     parts = [spoken[:100], spoken[:900], spoken[:500]]
     monkeypatch.setattr("volery.referee.whisper.speech_windows", lambda *_: parts)
     assert WindowedListener(Polyglot(), SileroVad()).hear(spoken, None) == Heard("one zwei", "de")
+
+
+def test_the_referee_on_a_cpu_brings_no_library_that_it_does_not_use() -> None:
+    code = "import sys, volery.referee.whisper\nprint(*{'nemo', 'pyannote', 'transformers'} & sys.modules.keys())"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == []
 
 
 class OneWithRoom:

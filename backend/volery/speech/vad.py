@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from volery.speech import models
-from volery.speech.segmentation import SegmentationScores, Segmenter
 from volery.speech.segments import Activity, Thresholds, speech_segments
 from volery.units import SAMPLE_RATE, ModelInfo, Segment
+
+if TYPE_CHECKING:
+    from volery.speech.segmentation import SegmentationScores, Segmenter  # which imports pyannote
 
 PYANNOTE = Thresholds(onset=0.5, offset=0.5, min_speech_s=0.1, min_pause_s=0.1)
 """0.5 is what pyannote's `VoiceActivityDetection` fixes for powerset models, which need no tuning;

@@ -80,6 +80,7 @@ class _Fleet:
             "BATCH_PIPELINE_ARTIFACTS_URL": (folder / "artifacts").as_uri(),
             "BATCH_PIPELINE_HTTP_HOST": "127.0.0.1",
             "BATCH_PIPELINE_POLL_SECONDS": "0.2",
+            "BATCH_PIPELINE_REFEREE_SAMPLE_RATE": "1",
         }
 
     @contextmanager
@@ -111,9 +112,17 @@ class _Fleet:
             return list(json.load(answer)["data"]["result"])
 
     def done(self, units: int) -> None:
-        """Wait until Prometheus has seen so many units done, twice."""
-        query = f'sum(batch_pipeline_units_total{{outcome="done"}}) == {units} and sum(increase(up[3s])) >= 0'
-        _eventually(lambda: self.ask(query), f"{units} units to be done")
+        """Wait until Prometheus has seen so many units done."""
+        self._seen_twice('batch_pipeline_units_total{outcome="done"}', f"== {units}")
+
+    def audited(self) -> None:
+        """Wait until Prometheus has seen the referee audit a unit."""
+        self._seen_twice("batch_pipeline_referee_disagreement_count", "> 0")
+
+    def _seen_twice(self, series: str, holds: str) -> None:
+        """Wait for a series that has been scraped often enough for a rate."""
+        query = f"sum({series}) {holds} and sum(increase({series}[5m])) >= 0"
+        _eventually(lambda: self.ask(query), query)
 
     def _volery(self, *arguments: str) -> None:
         subprocess.run([VOLERY, *arguments], check=True, env=self._environment("worker"), timeout=120)
@@ -162,6 +171,7 @@ def test_every_query_of_the_fleet_dashboard_has_an_answer_while_a_worker_drains_
         fleet.done(3)
         fleet.submit("d", "e", "f")
         fleet.done(6)
+        fleet.audited()
         answers = {name: fleet.ask(query) for name, query in _queries(FLEET_DASHBOARD.rows).items()}
         assert {name for name, answer in answers.items() if not answer} == set()
         [(_, hours)] = [one["value"] for one in answers["Audio-hours per GPU-hour (Figure): "]]

@@ -239,10 +239,12 @@ class _Child:
         return RefereeError(RefereeReason.DIED, f"the referee's process ended with exit code {self._process.exitcode}")
 
     def end(self) -> None:
-        """End it, even where it is stopped; its end is waited for."""
+        """End it, even where it is stopped; its end is waited for.
+
+        The connection is left to who reads from it, perhaps another thread: it sees the end there.
+        """
         self._process.kill()
         self._process.join()
-        self._connection.close()
 
 
 def _serve(connection: Connection, start: Start, cpu_threads: int, logging: LogSettings) -> None:

@@ -218,7 +218,7 @@ POCKET_MODEL = Carried(
     "CC BY-SA 4.0",
     "volery",
     "models/pocket/pocket.nemo",
-    "079b6e42509145b17b227d0469a58bfcd7bfaead71d2bb07372729c674980043",
+    "0d49a0530bc2e3077b25db8f66881eb66ef4c0c6e518a8f53250eaf209ed8c72",
 )
 
 CARRIED = (SEGMENTATION, EMBEDDING, SILERO, WHISPER, POCKET_MODEL)

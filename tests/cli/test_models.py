@@ -80,6 +80,16 @@ def test_every_role_has_its_model_with_licence_source_and_digests(cli: Cli) -> N
     }
 
 
+def test_the_referees_models_are_listed_where_units_are_audited(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_REFEREE_SAMPLE_RATE", "0.01")
+    assert of_role(cli, "referee")["name"] == "whisper-tiny.en"
+    monkeypatch.setenv("BATCH_PIPELINE_MODELS", "hub")
+    assert of_role(cli, "referee")["name"] == "Systran/faster-whisper-small"
+    assert of_role(cli, "referee_escalation")["name"] == "Systran/faster-whisper-large-v3"
+    monkeypatch.setenv("BATCH_PIPELINE_REFEREE_DEVICE", "cuda")
+    assert of_role(cli, "referee_escalation")["name"] == "openai/whisper-large-v3"
+
+
 def test_the_table_has_whole_digests_and_paths(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     said = "".join(line.strip() for line in cli("models", "list").stdout.splitlines())

@@ -100,9 +100,10 @@ def pull() -> None:
 
 
 def _chosen(settings: Settings) -> Sequence[tuple[str, Model]]:
+    from volery.referee.models import chosen_models as chosen_by_the_referee
     from volery.speech.choice import chosen_models
 
-    return chosen_models(settings.speech, settings.provider)
+    return (*chosen_models(settings.speech, settings.provider), *chosen_by_the_referee(settings))
 
 
 def _all_found(settings: Settings) -> list[Found]:

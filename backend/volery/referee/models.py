@@ -74,3 +74,19 @@ def choose_for(asked: tuple[Asked, ...], devices: Devices, wanted: Wanted) -> Ch
             "name models of transformers there, or use auto or cpu"
         )
     return Choice("cpu", Why.MODEL)
+
+
+def chosen_models(settings: Settings) -> tuple[tuple[str, Model], ...]:
+    """Every model of the referee, by role, where units are audited; else none.
+
+    They are those for the CPU, where the referee of a worker runs, unless the settings say `cuda`:
+    what `auto` comes to is known only when the models are loaded.
+
+    Raises:
+        ConfigurationError: a path does not exist, or what is pinned cannot apply.
+    """
+    if not settings.referee.referee_sample_rate:
+        return ()
+    kind = "cuda" if settings.referee.referee_device == "cuda" else "cpu"
+    first, second = (one.model(kind) for one in asked_models(settings))
+    return (("referee", first), *([("referee_escalation", second)] if second != first else []))

@@ -6,11 +6,12 @@ import random
 import time
 from collections.abc import Sequence
 
-from sqlalchemy import and_, select
+from sqlalchemy import and_, select, update
 
 from volery.bench.chaos import worker
 from volery.bench.chaos.plan import LEASE_SECONDS, WorkerOrder
 from volery.queue import Publication, statements
+from volery.queue.dialects import now
 from volery.queue.sql import SqlJobStore
 from volery.queue.tables import grants, units
 from volery.units import PreparedUnit, Transcript, UnitError, UnitState
@@ -22,20 +23,27 @@ def complete_without_token(order: WorkerOrder) -> None:
 
     A worker that does look hardly ever asks so late: the token is the second of two locks on one door.
     """
-    its_unit = units.c.id.in_(select(grants.c.unit_id).where(grants.c.token.in_(statements._TOKENS)))
-    statements._HOLDS = and_(its_unit, statements._UNEXPIRED)
-    statements.COMPLETE = statements._complete()
+    names = ("token", "artifact", "result_class", "duration_s")
+    results = select(*(statements._said_of_lease(name) for name in names)).cte("results")
+    its_unit = select(grants.c.unit_id).where(grants.c.token == results.c.token).scalar_subquery()
+    committed = (
+        update(units)
+        .where(units.c.id == its_unit, statements._UNEXPIRED)
+        .values(state=UnitState.DONE.value, finished_at=now(), artifact=results.c.artifact)
+        .returning(units.c.token)
+    )
+    statements.COMPLETE = statements._ending(committed)
     HeldLease.holds = True  # type: ignore[method-assign, assignment]
     _be_slow_with_suspects()
-    _stall_before_commits(order.seed)
+    _stall_before_commits(order.seed, 1.3, 2.0)
     worker.work(order)
 
 
 def complete_without_expiry(order: WorkerOrder) -> None:
     """A result is committed although the lease has lapsed, as long as nobody has noticed it."""
-    statements._HOLDS = and_(units.c.token.in_(statements._TOKENS), statements._LEASED)
+    statements._HOLDS = and_(units.c.token.in_(statements._TOKENS), statements._IS_LEASED)
     statements.COMPLETE = statements._complete()
-    _stall_before_commits(order.seed)
+    _stall_before_commits(order.seed, 1.05, 1.3)
     _reap_seldom()
     worker.work(order)
 
@@ -60,13 +68,19 @@ def _reap_seldom() -> None:
     SqlJobStore.reap = seldom  # type: ignore[method-assign]
 
 
-def _stall_before_commits(seed: int) -> None:
-    """Now and then the whole event loop stands still past a lease, just before results are committed."""
+def _stall_before_commits(seed: int, shortest: float, longest: float) -> None:
+    """At first, the whole event loop now and then stands still for so many leases before results are committed.
+
+    Not for ever: a run ends once every unit has.
+    """
     complete, chance = SqlJobStore.complete, random.Random(seed)
+    left = 2
 
     async def stalled(self: SqlJobStore, publications: Sequence[Publication]) -> frozenset[str]:
-        if chance.random() < 0.3:
-            time.sleep(LEASE_SECONDS * chance.uniform(1.3, 2.0))  # noqa: ASYNC251  # renewals are to stand still too
+        nonlocal left
+        if left and chance.random() < 0.5:
+            left -= 1
+            time.sleep(LEASE_SECONDS * chance.uniform(shortest, longest))  # noqa: ASYNC251  # renewals are to stand still too
         return await complete(self, publications)
 
     SqlJobStore.complete = stalled  # type: ignore[method-assign]
@@ -78,7 +92,7 @@ def _be_slow_with_suspects() -> None:
 
     def slow(pace_s: float, group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
         if len(group) <= 2:
-            time.sleep(1.5)
+            time.sleep(LEASE_SECONDS / 2)
         return process(pace_s, group)
 
     worker.process = slow

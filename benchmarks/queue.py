@@ -259,7 +259,7 @@ def main() -> int:
         found = {"versions": versions, "rates": [*map(asdict, of_rates)], "pulls": [*map(asdict, costs)]}
         print(json.dumps(found, indent=2))
     else:
-        console = Console()
+        console = Console(width=120)  # figures are not to be cut short where it is no terminal
         console.print(table_of_rates(of_rates), versions, table_of_costs(costs))
     return int(any("Index" not in scan for cost in costs for scan in cost.scans))
 

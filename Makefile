@@ -11,7 +11,7 @@ demo: $(INSTALLED)
 	@$(BIN)/volery demo
 
 test: $(INSTALLED)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

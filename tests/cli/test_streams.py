@@ -20,6 +20,7 @@ def run(command: str, folder: Path, **variables: str) -> subprocess.CompletedPro
 
 @pytest.mark.parametrize("command", ['"$V" status >&-', '"$V" status --json >&-', '"$V" status 2>&-'])
 def test_a_closed_stream_is_no_reason_for_a_traceback(tmp_path: Path, command: str) -> None:
+    assert run('"$V" db upgrade', tmp_path).returncode == 0
     ran = run(command, tmp_path)
     assert ran.returncode == 0
     assert "Traceback" not in ran.stderr

@@ -26,8 +26,14 @@ async def explain(
 def scans(plan: Mapping[str, Any]) -> Iterator[str]:
     """The scans of tables in a plan: `Index Scan of units by units_queue`, `Seq Scan of units`, …"""
     node = plan.get("Plan", plan)
+    parts = node.get("Plans", ())
     if "Relation Name" in node and node["Node Type"] != "ModifyTable":
-        by = f" by {node['Index Name']}" if "Index Name" in node else ""
-        yield f"{node['Node Type']} of {node['Relation Name']}{by}"
-    for part in node.get("Plans", ()):
+        # The rows that a bitmap names are found by the index below it.
+        by = next((one for one in (node, *parts) if "Index Name" in one), None)
+        yield f"{node['Node Type']} of {node['Relation Name']}" if by is None else _by_index(node, by)
+    for part in parts:
         yield from scans(part)
+
+
+def _by_index(node: Mapping[str, Any], by: Mapping[str, Any]) -> str:
+    return f"{by['Node Type']} of {node['Relation Name']} by {by['Index Name']}"

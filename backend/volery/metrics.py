@@ -77,6 +77,7 @@ REFEREE = CollectorRegistry()
 
 for _series in (REFEREE_DEVICE, REFEREE_UNITS, REFEREE_ESCALATED, REFEREE_DISAGREEMENT, REFEREE_QUEUE_UNITS):
     REFEREE.register(_series)
+del _series
 
 QUEUE = CollectorRegistry()
 """What the exporter serves, and no worker: a worker would report 0 of what it does not count."""

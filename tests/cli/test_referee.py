@@ -41,7 +41,8 @@ class Scripted:
         if case.key.startswith("gone"):
             raise RefereeError(RefereeReason.AUDIO, f"{case.key}: audio_missing: there is no such file")
         disagreement = float(case.key.rpartition("-")[2])
-        return Judgement(case.key, disagreement, 0.9, disagreement > 0.25, 10, "en", "cpu", 1.0)
+        edits = round(10 * disagreement)
+        return Judgement(case.key, min(disagreement, 1.0), 0.9, disagreement > 0.25, edits, 10, "en", "cpu", 1.0)
 
 
 @pytest.fixture
@@ -117,6 +118,35 @@ def test_a_unit_that_cannot_be_judged_is_named_and_shows_in_the_exit_code(
     assert done.exit_code == 1
     assert "gone: audio_missing" in done.stdout
     assert cli("referee", results, "--fail-above", "0.9").exit_code == 7
+
+
+def test_documents_that_are_no_results_are_named_and_counted(cli: Cli, scripted: Scripted, write: Write) -> None:
+    results = write("a-0.1")
+    for name, content in {"cut.json": '{"key": "cut", "wor', "odd.json": '{"key": "odd", "language": 5}'}.items():
+        (results / name).write_text(content)
+    done = cli("referee", str(results))
+    assert done.exit_code == 1
+    said = " ".join(done.stdout.split())
+    assert "cut.json is no result" in said
+    assert "odd.json is no result" in said
+    failed = cli("referee", str(results), "--fail-above", "0.9", "--json")
+    assert failed.exit_code == 7
+    assert len(json.loads(failed.stdout)["not_judged"]) == 2
+
+
+def test_a_named_document_that_is_no_result_is_counted_like_one_in_a_folder(
+    cli: Cli, scripted: Scripted, write: Write
+) -> None:
+    write("a-0.1")
+    (cli.folder / "broken.json").write_text("{")
+    done = cli("referee", "results", "broken.json")
+    assert (done.exit_code, "broken.json is no result: it is not JSON" in done.stdout) == (1, True)
+
+
+def test_more_words_than_were_said_all_count(cli: Cli, scripted: Scripted, write: Write) -> None:
+    done = cli("referee", str(write("a-0.0", "b-5.0")), "--fail-above", "0.9")
+    assert "50 edits of 20 words" in done.stdout
+    assert done.exit_code == 7
 
 
 def test_models_that_cannot_be_had_end_the_command_at_once(cli: Cli, scripted: Scripted, write: Write) -> None:
@@ -200,6 +230,10 @@ def test_following_nothing_is_refused(cli: Cli, scripted: Scripted) -> None:
         (("broken.json",), "is no result"),
         (("results", "--fail-above", "nan"), "--fail-above"),
         (("results", "--sample-rate", "0"), "no unit is in a sample of 0"),
+        (("http://example.org/results",), "only folders, documents, file:///… and gs://bucket/… can be read"),
+        (("--follow", "--json"), "--json goes with RESULTS"),
+        (("--follow", "-n", "3"), "-n goes with RESULTS"),
+        (("results", "--interval", "5"), "--interval goes with --follow alone"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_loaded(

@@ -48,7 +48,7 @@ class StubWork:
 
 
 def judgement(key: str, seconds: float = 1.0) -> Judgement:
-    return Judgement(key, 0.1, 0.1, False, 10, "en", "cpu", seconds)
+    return Judgement(key, 0.1, 0.1, False, 1, 10, "en", "cpu", seconds)
 
 
 def no_models(folder: Path) -> StubWork:

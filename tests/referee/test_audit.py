@@ -42,7 +42,9 @@ class Stub:
             raise RefereeError(RefereeReason.CLOSED, "closed")
         if case.key in self._fails:
             raise self._fails[case.key]
-        return Judgement(case.key, 0.125, 0.5, escalated=True, words=8, language="en", device="cpu", seconds=1.5)
+        return Judgement(
+            case.key, 0.125, 0.5, escalated=True, edits=1, words=8, language="en", device="cpu", seconds=1.5
+        )
 
     def close(self) -> None:
         self._closed.set()

@@ -43,7 +43,9 @@ class Agrees:
     """A referee that always agrees."""
 
     def judge(self, case: Case, deadline_s: float) -> Judgement:
-        return Judgement(case.key, 0.0, 0.0, escalated=False, words=1, language="en", device="cpu", seconds=0.1)
+        return Judgement(
+            case.key, 0.0, 0.0, escalated=False, edits=0, words=1, language="en", device="cpu", seconds=0.1
+        )
 
     def close(self) -> None:
         pass

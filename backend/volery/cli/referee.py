@@ -15,7 +15,7 @@ from volery.cli.exits import ExitCode, UsageError
 from volery.cli.formats import write_file
 from volery.cli.output import messages, tables, write_json
 from volery.cli.progress import progress_bar
-from volery.cli.published import cases_in
+from volery.cli.published import named_results
 from volery.cli.worker import Device, Models
 from volery.sampling import sampled
 from volery.settings import Settings
@@ -29,8 +29,18 @@ _RESULTS = "Folders of result documents, single documents, or a gs:// URL of art
 _SHARE = "Share of the units to judge, chosen by their keys (default: all; with --follow, REFEREE_SAMPLE_RATE)."
 _FAIL = "Most that the word error rate of all units together may be: beyond it, exit with 7."
 
+_OVER_RESULTS = {
+    "language": "--language",
+    "fail_above": "--fail-above",
+    "worst": "-n",
+    "report": "--report",
+    "as_json": "--json",
+}
+_FOLLOWING = {"interval": "--interval", "http_port": "--http-port"}
+
 
 def referee(
+    ctx: typer.Context,
     results: Annotated[list[str] | None, typer.Argument(metavar="RESULTS", help=_RESULTS)] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Audit what the fleet of the job store publishes, until told to stop.")
@@ -54,6 +64,7 @@ def referee(
     """
     if follow == bool(results):
         raise UsageError("name either RESULTS or --follow")
+    _refuse_idle_options(ctx, follow=follow)
     override(models=models, referee_device=device)
     if follow:
         override(referee_sample_rate=sample_rate, http_port=http_port)
@@ -67,6 +78,15 @@ def referee(
         raise typer.Exit(ExitCode.GATE_FAILED)
     if verdict.refused:
         raise typer.Exit(ExitCode.UNITS_FAILED)
+
+
+def _refuse_idle_options(ctx: typer.Context, *, follow: bool) -> None:
+    """Options that would change nothing: whoever gives one expects something."""
+    idle = _OVER_RESULTS if follow else _FOLLOWING
+    for name, option in idle.items():
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{option} goes with {'RESULTS, not with --follow' if follow else '--follow alone'}")
 
 
 def _follow(settings: Settings, interval: float) -> None:
@@ -83,12 +103,12 @@ def _verdict(
 
     with tempfile.TemporaryDirectory(prefix="volery-referee-") as folder:
         with messages().status("reading results"):
-            named = cases_in(results, language, settings.artifacts, Path(folder)).values()
-        cases = [case for case in named if sampled(case.key, share, "referee")]
+            named = named_results(results, language, settings.artifacts, Path(folder))
+        cases = [case for case in named.cases.values() if sampled(case.key, share, "referee")]
         if not cases:
             raise UsageError(f"no unit is in a sample of {share:g}: name more results, or a larger --sample-rate")
         judgements, refused = _judged(cases, settings)
-    return Verdict(judgements, refused, settings.referee.referee_threshold, fail_above)
+    return Verdict(judgements, [*named.unreadable, *refused], settings.referee.referee_threshold, fail_above)
 
 
 def _judged(cases: Sequence[Case], settings: Settings) -> tuple[list[Judgement], list[Refused]]:

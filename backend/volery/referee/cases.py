@@ -56,15 +56,17 @@ class Listener(Protocol):
 class Judgement:
     """How far a unit's published words are from the referee's.
 
-    `disagreement` is the word error rate that counts, after normalisation and, where it was
-    `escalated`, after both models; `first` is the small model's. `words` is how many words the
-    referee heard, `device` what it ran on, `seconds` how long it took.
+    `disagreement` is the word error rate that counts, at most 1, after normalisation and, where it
+    was `escalated`, after both models; `first` is the small model's. `edits` is how many it takes
+    from what the referee heard, `words` words, to what was published: there may be more of them
+    than words. `device` is what it ran on, `seconds` how long it took.
     """
 
     key: str
     disagreement: float
     first: float
     escalated: bool
+    edits: int
     words: int
     language: str | None
     device: str

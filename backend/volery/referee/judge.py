@@ -55,12 +55,15 @@ class Judge:
         first = counts = _opinion(self._first, samples, language, published)
         second = self._second if first.disagreement > self._threshold else None
         if second is not None:
-            counts = min(first, _opinion(second, samples, language, published), key=lambda one: one.disagreement)
+            counts = min(
+                first, _opinion(second, samples, language, published), key=lambda one: (one.disagreement, one.edits)
+            )
         return Judgement(
             key=case.key,
             disagreement=counts.disagreement,
             first=first.disagreement,
             escalated=second is not None,
+            edits=counts.edits,
             words=counts.words,
             language=counts.language,
             device=self.choice.device,
@@ -99,6 +102,7 @@ class Judge:
 @dataclass(frozen=True, slots=True)
 class _Opinion:
     disagreement: float
+    edits: int
     words: int
     language: str | None
 
@@ -109,4 +113,4 @@ def _opinion(
     heard = listener.hear(samples, language)
     spoken = language or heard.language
     found = distance(published.text, heard.text, spoken)
-    return _Opinion(found.disagreement, found.words, spoken)
+    return _Opinion(found.disagreement, found.edits, found.words, spoken)

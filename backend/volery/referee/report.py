@@ -61,12 +61,12 @@ class Verdict:
     @property
     def criteria(self) -> tuple[Criterion, ...]:
         """Over all units together, so a long unit counts for more than a short one."""
-        words = sum(map(_weight, self.judgements))
-        edits = sum(one.disagreement * _weight(one) for one in self.judgements)
+        words = sum(one.words for one in self.judgements)
+        edits = sum(one.edits for one in self.judgements)
         judged, escalated = len(self.judgements), sum(one.escalated for one in self.judgements)
         most_refused = None if self.fail_above is None else 0
         return (
-            Criterion("disagreement", edits / max(words, 1), self.fail_above, f"{edits:.0f} edits of {words} words"),
+            Criterion("disagreement", edits / max(words, 1), self.fail_above, f"{edits} edits of {words} words"),
             Criterion(f"units beyond {self.threshold:g}", self.beyond, None, f"of {judged}; {escalated} escalated"),
             Criterion("units not judged", len(self.refused), most_refused, _reasons(self.refused)),
         )
@@ -75,10 +75,6 @@ class Verdict:
     def passed(self) -> bool:
         """Whether every criterion is met."""
         return all(one.passed for one in self.criteria)
-
-
-def _weight(judgement: Judgement) -> int:
-    return max(judgement.words, 1)
 
 
 def _reasons(refused: Sequence[Refused]) -> str:

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from volery.exporter import run_exporter
-from volery.queue import open_store
+from volery.queue import JobStore, open_store, upgrade
 from volery.settings import QueueSettings, Settings, WorkerSettings
 from volery.units import Unit
+from volery.worker import lookout
+from volery.worker.lookout import look_out
 from volery.worker.probes import ProbeServer
+from volery.worker.stop import told_to_end
 
 Series = dict[tuple[str, str], float]
+REACHABLE = b"batch_pipeline_store_reachable 1.0"
 
 
 def settings(database: Path) -> Settings:
@@ -94,9 +101,87 @@ async def test_a_store_that_comes_later_is_waited_for(tmp_path: Path) -> None:
     async with exporting(configured) as said:
         await said(lambda now: now.get(("batch_pipeline_store_reachable", "")) == 0)
         folder.unlink()
-        folder.mkdir()
+        await (await open_store(configured.queue)).close()
         found = await said(lambda now: now["batch_pipeline_store_reachable", ""] == 1)
     assert found["batch_pipeline_ready_units", ""] == 0
+
+
+async def test_a_missing_file_is_a_store_out_of_reach_and_none_is_made(tmp_path: Path) -> None:
+    seen: asyncio.Queue[str] = asyncio.Queue()
+
+    async def look(_: JobStore) -> None:
+        seen.put_nowait("a store")
+
+    running = asyncio.create_task(
+        look_out(
+            settings(tmp_path / "mistyped" / "store.db"),
+            0.05,
+            look,
+            registry=CollectorRegistry(),
+            on_trouble=lambda: seen.put_nowait("trouble"),
+        )
+    )
+    assert await seen.get() == "trouble"
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_ends_the_process_well(tmp_path: Path) -> None:
+    database = tmp_path / "store.db"
+    upgrade(f"sqlite:///{database}")
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("volery"), "exporter", "--http-port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={
+            **os.environ,
+            "BATCH_PIPELINE_DATABASE_URL": f"sqlite:///{database}",
+            "BATCH_PIPELINE_LOG_FORMAT": "json",
+        },
+    )
+    assert process.stderr is not None
+    port = json.loads(process.stderr.readline())["port"]
+    while urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().find(REACHABLE) < 0:
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+async def test_a_signal_lets_a_look_that_is_under_way_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configured = settings(tmp_path / "store.db")
+    await (await open_store(configured.queue)).close()
+    begun, told, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(lookout, "told_to_end", lambda call: told_to_end(lambda: (call(), told.set())))
+
+    async def look(store: JobStore) -> None:
+        begun.set()
+        await told.wait()
+        await store.counts()
+        ended.set()
+
+    running = asyncio.create_task(look_out(configured, 0.05, look, registry=CollectorRegistry()))
+    await begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+    assert ended.is_set()
+
+
+async def test_a_look_that_hangs_does_not_hold_up_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookout, "ENDING_SECONDS", 0.05)
+    configured = settings(tmp_path / "store.db")
+    await (await open_store(configured.queue)).close()
+    begun = asyncio.Event()
+
+    async def look(_: JobStore) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(look_out(configured, 0.05, look, registry=CollectorRegistry()))
+    await begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
 
 
 @pytest.mark.parametrize("name", ["batch_pipeline_ready_units", "batch_pipeline_oldest_ready_seconds"])

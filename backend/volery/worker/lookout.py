@@ -22,6 +22,9 @@ log = structlog.get_logger(__name__)
 Look = Callable[[JobStore], Awaitable[None]]
 """Raises `StoreError` where the store cannot be used."""
 
+ENDING_SECONDS = 5.0
+"""A database that hangs must not hold up a process that is told to end: it has no leases to give back."""
+
 
 async def look_out(
     settings: Settings,
@@ -34,7 +37,8 @@ async def look_out(
 ) -> None:
     """Look every `interval_s` seconds and serve a registry's series, until SIGTERM or an interrupt.
 
-    A store that cannot be used, at the start or later, is reported and tried again.
+    A store that cannot be used, at the start or later, is reported and tried again. So is a SQLite file
+    that is not there: none is made. A look that is under way at the end has `ENDING_SECONDS` to finish.
 
     Raises:
         ConfigurationError: the HTTP address cannot be had.
@@ -43,24 +47,37 @@ async def look_out(
     health.models_ready = True
     probes = ProbeServer(health, settings.worker.http_host, settings.worker.http_port, registry=registry)
     log.info("serving metrics and probes", port=probes.port)
-    work = asyncio.gather(_look_for_ever(settings, interval_s, look, on_trouble, health), health.beat())
+    told = asyncio.Event()
+    looking = asyncio.create_task(_look_until(told, settings, interval_s, look, on_trouble, health))
+    beating = asyncio.create_task(health.beat())
+
+    def end() -> None:
+        told.set()
+        asyncio.get_running_loop().call_later(ENDING_SECONDS, looking.cancel)
+
     try:
-        with told_to_end(work.cancel), contextlib.suppress(asyncio.CancelledError):
+        with told_to_end(end), contextlib.suppress(asyncio.CancelledError):
             on_ready(probes)
-            await work
+            await looking
     finally:
+        beating.cancel()
         probes.close()
 
 
-async def _look_for_ever(
-    settings: Settings, interval_s: float, look: Look, on_trouble: Callable[[], None], health: Health
+async def _look_until(
+    told: asyncio.Event,
+    settings: Settings,
+    interval_s: float,
+    look: Look,
+    on_trouble: Callable[[], None],
+    health: Health,
 ) -> None:
     store: JobStore | None = None
     said = ""
     try:
-        while True:
+        while not told.is_set():
             try:
-                store = store or await open_store(settings.queue)
+                store = store or await open_store(settings.queue, create=False)
                 await look(store)
                 health.store_seen, said = monotonic(), ""
             except StoreError as error:
@@ -68,7 +85,8 @@ async def _look_for_ever(
                     said = str(error)
                     log.warning("the store cannot be used; trying again", seconds=interval_s, error=said)
                 on_trouble()
-            await asyncio.sleep(interval_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(told.wait(), interval_s)
     finally:
         if store is not None:
             await store.close()

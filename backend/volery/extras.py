@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from volery.units import ConfigurationError
@@ -20,6 +21,19 @@ def needed_from(extras: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "volery":
             raise
-        raise ConfigurationError(
-            f"the package {error.name} is not installed: pip install 'volery[{extras}]'"
-        ) from error
+        raise _missing(error.name, extras) from error
+
+
+def require(packages: Iterable[str], extras: str) -> None:
+    """Make sure that packages, by the names that they are imported under, are there; none is imported.
+
+    Raises:
+        ConfigurationError: one is not installed; it names the package and the extras.
+    """
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise _missing(package, extras)
+
+
+def _missing(package: str | None, extras: str) -> ConfigurationError:
+    return ConfigurationError(f"the package {package} is not installed: pip install 'volery[{extras}]'")

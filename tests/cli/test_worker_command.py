@@ -134,20 +134,47 @@ def test_an_option_overrides_the_setting_of_its_name(cli: Cli, monkeypatch: pyte
 def test_a_mistake_is_told_before_torch_is_imported(
     cli: Cli, setting: str, value: str, code: ExitCode, said: str
 ) -> None:
-    look = (
-        "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); from volery import cli; cli.main()"
+    done = look_for_torch(**{setting: value})
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "settings", "said"),
+    [
+        ("none", {"REFEREE_MODEL": "/nonexistent"}, "BATCH_PIPELINE_REFEREE_MODEL points at /nonexistent"),
+        (
+            "none",
+            {"REFEREE_MODEL": "tiny", "REFEREE_ESCALATION_MODEL": "/nonexistent"},
+            "BATCH_PIPELINE_REFEREE_ESCALATION_MODEL points at /nonexistent",
+        ),
+        ("jiwer", {}, "the package jiwer is not installed: pip install 'volery[referee]'"),
+    ],
+)
+def test_a_referee_that_could_not_work_is_told_before_torch_is_imported(
+    cli: Cli, lacking: str, settings: dict[str, str], said: str
+) -> None:
+    done = look_for_torch(lacking, REFEREE_SAMPLE_RATE="1", **settings)
+    assert done.returncode == ExitCode.CONFIGURATION
+    assert said in " ".join(done.stderr.split())
+    assert done.stdout == "False\n"
+
+
+def look_for_torch(lacking: str = "none", **settings: str) -> subprocess.CompletedProcess[str]:
+    """A worker without one package, under some settings; at its end it prints whether torch was imported."""
+    program = (
+        "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); "
+        f"sys.modules[{lacking!r}] = None; from volery import cli; cli.main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", look, "worker"],
-        env={**os.environ, f"BATCH_PIPELINE_{setting}": value},
+    return subprocess.run(
+        [sys.executable, "-c", program, "worker"],
+        env={**os.environ, **{f"BATCH_PIPELINE_{name}": value for name, value in settings.items()}},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == code
-    assert said in done.stderr
-    assert done.stdout == "False\n"
 
 
 def test_an_unknown_setting_is_logged(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,8 @@ def worker(
     with --burst until nothing is unfinished. Each option overrides the setting named with it,
     BATCH_PIPELINE_ before it. A burst serves metrics and probes only where HTTP_PORT is set.
     """
+    from volery.referee.opening import check_referee
+
     override(
         models=models,
         asr_engine=asr_engine,
@@ -75,7 +77,9 @@ def worker(
         log.warning("unknown setting", name=name)
     # Nothing is leased yet. Without a handler a container's first process would not even notice the signal.
     signal.signal(signal.SIGTERM, lambda *_: exit_now(ExitCode.OK))
-    check_places(settings)  # before the imports, which take seconds: a mistake is told at once
+    # Before the imports, which take seconds: a mistake is told at once.
+    check_referee(settings)
+    check_places(settings)
     tally = Tally()
     ending = _run_burst(settings, tally) if burst else _run(settings)
     _leave(ending, tally)

@@ -6,12 +6,29 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from volery.extras import needed_from
+from volery.extras import needed_from, require
+from volery.referee.models import chosen_models
 from volery.referee.process import RefereeProcess
 from volery.settings import Settings
 
 if TYPE_CHECKING:
     from volery.referee.judge import Judge
+
+
+_PACKAGES = ("faster_whisper", "jiwer", "numpy", "silero_vad", "torch", "transformers", "whisper_normalizer")
+
+
+def check_referee(settings: Settings) -> tuple[str, ...]:
+    """The names of the referee's models, where a share of the units is audited; nothing heavy is imported.
+
+    Raises:
+        ConfigurationError: it could not work: a package is not installed, a path does not exist, or what
+            is pinned cannot apply.
+    """
+    if not settings.referee.referee_sample_rate:
+        return ()
+    require(_PACKAGES, "referee")
+    return tuple(model.name for _, model in chosen_models(settings))
 
 
 def open_referee(settings: Settings, *, in_worker: bool) -> RefereeProcess:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -232,6 +233,14 @@ class ConfigurationError(VoleryError):
 
 class StoreError(VoleryError):
     """The job store cannot be used; the message says what to do and holds no password."""
+
+
+class NoStoreError(StoreError):
+    """There is no file where the settings name a SQLite store."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        self.path = path
+        super().__init__(message)
 
 
 class KeyConflictError(StoreError):

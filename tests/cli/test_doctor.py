@@ -36,7 +36,8 @@ def doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
     return run
 
 
-def test_a_machine_that_will_do_passes(doctor: Doctor) -> None:
+def test_a_machine_that_will_do_passes(doctor: Doctor, cli: Cli) -> None:
+    cli("db", "upgrade")
     code, checks = doctor(MODELS="embedded", DEVICE="cpu")
     assert code == 0
     names = ("Python", "Settings", "Accelerator", "Model hub", "Job store", "Results")
@@ -48,6 +49,50 @@ def test_a_store_that_cannot_be_used_fails_and_says_what_to_do(doctor: Doctor) -
     assert (code, checks["Job store"]["verdict"]) == (3, "failed")
     assert "BATCH_PIPELINE_DATABASE_URL" in checks["Job store"]["advice"]
     assert "secret" not in str(checks)
+
+
+def test_where_no_store_is_none_is_made_and_who_makes_one_is_said(doctor: Doctor, tmp_path: Path) -> None:
+    database = tmp_path / "mistyped" / "volery.db"
+    code, checks = doctor(DEVICE="cpu", DATABASE_URL=f"sqlite:///{database}")
+    assert (code, checks["Job store"]["verdict"]) == (0, "warning")
+    assert checks["Job store"]["found"] == f"there is no store yet at {database}"
+    assert "`volery submit` or `volery db upgrade` makes one" in checks["Job store"]["advice"]
+    assert not database.parent.exists()
+
+
+def test_a_fresh_machine_without_a_store_is_not_warned_of(
+    doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BATCH_PIPELINE_DATABASE_URL")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    code, checks = doctor(DEVICE="cpu")
+    assert (code, checks["Job store"]["verdict"]) == (0, "ok")
+    assert "no store yet" in checks["Job store"]["found"]
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_place_where_no_store_can_be_made_fails(doctor: Doctor, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, checks = doctor(DATABASE_URL=f"sqlite:///{tmp_path}/file/volery.db")
+    assert (code, checks["Job store"]["verdict"]) == (3, "failed")
+    assert f"{tmp_path}/file is no folder" in checks["Job store"]["found"]
+
+
+def test_the_referee_is_looked_at_where_a_share_is_audited(doctor: Doctor) -> None:
+    assert "Referee" not in doctor(DEVICE="cpu")[1]
+    code, checks = doctor(DEVICE="cpu", MODELS="embedded", REFEREE_SAMPLE_RATE="0.02")
+    assert (code, checks["Referee"]["verdict"]) == (0, "ok")
+    assert "audits 0.02 of the units" in checks["Referee"]["found"]
+
+
+def test_a_referee_that_could_not_work_fails(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, checks = doctor(DEVICE="cpu", REFEREE_SAMPLE_RATE="1", REFEREE_MODEL="/nonexistent")
+    assert (code, checks["Referee"]["verdict"]) == (3, "failed")
+    assert "BATCH_PIPELINE_REFEREE_MODEL points at /nonexistent" in checks["Referee"]["advice"]
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    code, checks = doctor(DEVICE="cpu", REFEREE_SAMPLE_RATE="1")
+    assert (code, checks["Referee"]["verdict"]) == (3, "failed")
+    assert "pip install 'volery[referee]'" in checks["Referee"]["advice"]
 
 
 def test_results_that_cannot_be_written_fail(doctor: Doctor, tmp_path: Path) -> None:

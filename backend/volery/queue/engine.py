@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from volery.queue.errors import SETTING, describe, store_errors
-from volery.units import StoreError
+from volery.units import NoStoreError, StoreError
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _BUSY_SECONDS = 60.0  # how long one process waits while others write
@@ -77,12 +78,13 @@ def require_file(url: URL) -> None:
     """Leave a SQLite file that is missing as it is.
 
     Raises:
-        StoreError: it is missing.
+        NoStoreError: it is missing, or its folder may not be looked into.
     """
     database = str(url.database)
-    if not database.startswith("file:") and not Path(database).exists():
-        raise StoreError(
-            f"{describe(url)} does not exist: correct {SETTING}, or submit units first, which creates a store"
+    if not database.startswith("file:") and not os.path.exists(database):
+        raise NoStoreError(
+            Path(database),
+            f"{describe(url)} does not exist: correct {SETTING}, or submit units first, which creates a store",
         )
 
 

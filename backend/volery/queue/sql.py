@@ -36,6 +36,7 @@ async def open_store(settings: QueueSettings, *, create: bool = True) -> JobStor
     any other is only checked.
 
     Raises:
+        NoStoreError: there is no SQLite store, and none is to be made.
         StoreError: it cannot be reached or used, or its schema is not one this code runs on.
     """
     url = parse_url(settings.database_url.get_secret_value())

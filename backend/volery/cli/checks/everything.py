@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from volery.artifacts import open_results
 from volery.artifacts.deadlines import within
@@ -13,7 +15,7 @@ from volery.cli.checks.software import check_models, check_packages
 from volery.cli.environment import quiet_logs, read
 from volery.cli.stores import opened
 from volery.settings import ArtifactSettings, QueueSettings, Settings, check_environment
-from volery.units import ConfigurationError, VoleryError
+from volery.units import ConfigurationError, NoStoreError, VoleryError
 
 _PATIENCE_SECONDS = 15.0
 
@@ -31,6 +33,8 @@ def run_checks() -> Iterator[Check]:
     yield check_accelerator(settings.speech.device)
     yield from check_packages()
     yield from check_models(settings.speech)
+    if settings.referee.referee_sample_rate:
+        yield check_audit(settings)
     yield check_store(settings.queue)
     yield check_artifacts(settings.artifacts)
 
@@ -48,20 +52,47 @@ def check_settings() -> Check:
     return Check("Settings", Verdict.OK, "every value makes sense")
 
 
+def check_audit(settings: Settings) -> Check:
+    """The referee has its packages, and its models can be had as far as that is known before they are loaded."""
+    from volery.referee.opening import check_referee
+
+    try:
+        models = check_referee(settings)
+    except VoleryError as error:
+        return Check("Referee", Verdict.FAILED, "cannot work, and no worker starts", str(error))
+    share = settings.referee.referee_sample_rate
+    return Check("Referee", Verdict.OK, f"audits {share:.3g} of the units with {', '.join(models)}")
+
+
 def check_store(settings: QueueSettings) -> Check:
-    """The job store answers and has a schema that this version runs on."""
+    """The job store answers and has a schema that this version runs on; where there is none, none is made."""
     try:
         asyncio.run(asyncio.wait_for(_open_and_close(settings), _PATIENCE_SECONDS))
     except TimeoutError:
         return Check("Job store", Verdict.FAILED, "no answer in time", "check BATCH_PIPELINE_DATABASE_URL")
+    except NoStoreError as error:
+        return _no_store(error.path, chosen="database_url" in settings.model_fields_set)
     except VoleryError as error:
         return Check("Job store", Verdict.FAILED, "cannot be used", str(error))
     return Check("Job store", Verdict.OK, "reachable, its schema is this version's")
 
 
 async def _open_and_close(settings: QueueSettings) -> None:
-    async with opened(settings, create=True):
+    async with opened(settings):
         pass
+
+
+def _no_store(path: Path, *, chosen: bool) -> Check:
+    """No trouble on a fresh machine; where somebody chose the path, perhaps a slip in it."""
+    above = next(folder for folder in path.absolute().parents if os.path.exists(folder))
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        found = f"there is no store yet at {path}, and {above} is no folder that can be written to"
+        return Check("Job store", Verdict.FAILED, found, "correct BATCH_PIPELINE_DATABASE_URL")
+    advice = "`volery submit` or `volery db upgrade` makes one"
+    if chosen:
+        advice += "; if there should be one, correct BATCH_PIPELINE_DATABASE_URL"
+    verdict = Verdict.WARNING if chosen else Verdict.OK
+    return Check("Job store", verdict, f"there is no store yet at {path}", advice)
 
 
 def check_artifacts(settings: ArtifactSettings) -> Check:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from queue_database import Database, keys_of, unit, units_named
 
 from volery.queue import JobStore, Publication, Submitted
-from volery.units import Clip, KeyConflictError, Reason, ResultClass, StoreError, Unit, UnitOptions, UnitState
+from volery.units import (
+    Clip,
+    KeyConflictError,
+    Reason,
+    RefundReason,
+    ResultClass,
+    StoreError,
+    Unit,
+    UnitOptions,
+    UnitState,
+)
 
 EVERYTHING = Unit(
     key="whole",
@@ -131,3 +143,18 @@ async def test_the_clock_is_the_database_s(
     assert row.available_at == pytest.approx(row.submitted_at, abs=1)
     assert 0 <= lease.expires_at - 60 - row.submitted_at < 60
     assert keys_of([lease]) == ["a"]
+
+
+@pytest.mark.parametrize("off_s", [-3600.0, 3600.0])
+async def test_a_worker_whose_clock_is_an_hour_off_keeps_and_completes_its_leases(
+    store: JobStore, monkeypatch: pytest.MonkeyPatch, off_s: float
+) -> None:
+    await store.submit([unit("a"), unit("b")])
+    right = time.time
+    monkeypatch.setattr("time.time", lambda: right() + off_s)
+    kept, given_back = await store.pull("w", 2, 60)
+    assert await store.reap() == 0
+    assert await store.renew([kept.token], 60) == {kept.token}
+    assert await store.complete([Publication(kept.token, "result", ResultClass.SPEECH, 1.0)]) == {kept.token}
+    assert await store.refund([given_back.token], RefundReason.DRAIN) == {given_back.token}
+    assert (await store.counts()).by_state == {UnitState.DONE: 1, UnitState.READY: 1}

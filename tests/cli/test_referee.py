@@ -221,6 +221,15 @@ def test_following_nothing_is_refused(cli: Cli, scripted: Scripted) -> None:
     assert "BATCH_PIPELINE_REFEREE_SAMPLE_RATE" in done.stderr
 
 
+def test_a_referee_that_could_not_follow_is_told_at_once(
+    cli: Cli, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BATCH_PIPELINE_REFEREE_MODEL", "/nowhere/model")
+    done = cli("referee", "--follow", "--sample-rate", "1")
+    assert done.exit_code == 3
+    assert "/nowhere/model" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -91,8 +91,9 @@ def _refuse_idle_options(ctx: typer.Context, *, follow: bool) -> None:
 
 def _follow(settings: Settings, interval: float) -> None:
     from volery.referee.follow import follow
-    from volery.referee.opening import open_referee
+    from volery.referee.opening import check_referee, open_referee
 
+    check_referee(settings)
     asyncio.run(follow(settings, open_referee(settings, in_worker=False), interval))
 
 

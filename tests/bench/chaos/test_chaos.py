@@ -37,5 +37,5 @@ def test_the_promises_hold_under_fire() -> None:
 )
 def test_a_planted_bug_is_caught(work: Work, promise: str) -> None:
     """A bug shows only where a fault happens to meet it, so a run that missed it is followed by another."""
-    runs = (broken(run(Plan(workers=3, units=60, seconds=15.0, seed=seed), work)) for seed in (7, 8, 9))
+    runs = (broken(run(Plan(workers=3, units=60, seconds=15.0, seed=seed), work)) for seed in (8, 7, 9))
     assert any(promise in found for found in runs)

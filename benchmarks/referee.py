@@ -53,7 +53,7 @@ from volery.referee.opening import open_referee  # noqa: E402
 from volery.settings import ArtifactSettings, QueueSettings, RefereeSettings, Settings, SpeechSettings  # noqa: E402
 from volery.units import Unit  # noqa: E402
 from volery.worker.gpu import GpuThread  # noqa: E402
-from volery.worker.publication import OnEnded, UnitEnded  # noqa: E402
+from volery.worker.publication import UnitEnded  # noqa: E402
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -101,7 +101,7 @@ async def _stopped(profile: Profile, repeats: int, folder: Path) -> list[Runs]:
     before = _outcomes()
     with _stopped_referee(folder) as stopped_one:
         for repeat in range(1, repeats + 1):
-            offers = list(enumerate((lambda _: None, _offering(stopped_one))))
+            offers = list(enumerate((lambda _: None, stopped_one.ended)))
             for kind, offer in offers if repeat % 2 else reversed(offers):
                 figures = (await run_once(replace(job, repeat=repeat), gpu, offer)).figures
                 rates[kind].append(figures.audio_hours_per_gpu_hour)
@@ -132,14 +132,6 @@ def _stopped_referee(folder: Path) -> Iterator[Audit]:
         yield beside
     finally:
         beside.close()
-
-
-def _offering(beside: Audit) -> OnEnded:
-    def offer(ended: UnitEnded) -> None:
-        if ended.published is not None:
-            beside.offer(Case(ended.published.unit, ended.published.artifact))
-
-    return offer
 
 
 @app.command()

@@ -13,7 +13,6 @@ from volery import metrics
 from volery.artifacts import open_results, open_source
 from volery.queue import open_store
 from volery.referee.audit import Audit
-from volery.referee.cases import Case
 from volery.referee.opening import open_referee
 from volery.settings import Settings
 from volery.speech.pipeline import SpeechPipeline, load_pipeline
@@ -61,13 +60,8 @@ def _audited(settings: Settings, run: WorkerRun) -> Iterator[WorkerRun]:
         yield run
         return
     audit = Audit(settings.referee, open_referee(settings, in_worker=True))
-
-    def offer(ended: UnitEnded) -> None:
-        if ended.published is not None:
-            audit.offer(Case(ended.published.unit, ended.published.artifact))
-
     try:
-        yield replace(run, on_ended=_both(run.on_ended, offer))
+        yield replace(run, on_ended=_both(run.on_ended, audit.ended))
     finally:
         audit.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from queue import Empty, Full, Queue
 from threading import Event, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -13,6 +13,9 @@ from volery import metrics
 from volery.referee.cases import Case, Judgement, RefereeError, RefereeReason
 from volery.sampling import sampled
 from volery.settings import RefereeSettings
+
+if TYPE_CHECKING:
+    from volery.worker.publication import UnitEnded  # which imports numpy
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +62,11 @@ class Audit:
         except Full:
             metrics.REFEREE_UNITS.labels(_DROPPED).inc()
         metrics.REFEREE_QUEUE_UNITS.set(self._waiting.qsize())
+
+    def ended(self, unit: UnitEnded) -> None:
+        """Offer a unit that a worker has ended, if it is published."""
+        if unit.published is not None:
+            self.offer(Case(unit.published.unit, unit.published.artifact))
 
     def close(self) -> None:
         """Drop what waits and end the referee's process; a unit that it is at has no judgement."""

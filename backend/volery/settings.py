@@ -47,6 +47,17 @@ def _switch(on: str, *, off: str, kind: SwitchClass, default: bool = True) -> An
     return Field(default, description=f"{on}; off: {off}.", json_schema_extra={"class": kind, "off_restores": off})
 
 
+def _revision(whose: str) -> Any:
+    """The field of the commit that a model's repository is pinned to."""
+    return Field(None, pattern=COMMIT, description=f"Commit that {whose} repository on the hub is pinned to.")
+
+
+def _digest(model: str) -> Any:
+    """The field of the digest that a model is pinned to."""
+    said = f"SHA-256 that {model} must have to be loaded; unset: not checked."
+    return Field(None, pattern=SHA256, description=said)
+
+
 class ProviderConfig(_Group):
     """The switches. Read once at startup; a change takes effect with a restart."""
 
@@ -187,14 +198,8 @@ class SpeechSettings(_Group):
     asr_model: str | None = Field(
         None, description="`pocket`, a .nemo path, a folder, or a hub name; unset: the engine's own."
     )
-    asr_model_revision: str | None = Field(
-        None, pattern=COMMIT, description="Commit that the ASR model's repository on the hub is pinned to."
-    )
-    asr_model_sha256: str | None = Field(
-        None,
-        pattern=SHA256,
-        description="SHA-256 that an ASR model from the hub or a path must have to be loaded; unset: not checked.",
-    )
+    asr_model_revision: str | None = _revision("the ASR model's")
+    asr_model_sha256: str | None = _digest("an ASR model from the hub or a path")
     asr_batch_windows: int = Field(
         8, ge=1, description="Speech windows in one ASR batch; on an accelerator every batch is filled up to it."
     )
@@ -219,15 +224,8 @@ class SpeechSettings(_Group):
     diarization_model: str | None = Field(
         None, description="`embedded`, a path or a hub name; unset: the embedded models."
     )
-    diarization_model_revision: str | None = Field(
-        None, pattern=COMMIT, description="Commit that the diarization model's repository on the hub is pinned to."
-    )
-    diarization_model_sha256: str | None = Field(
-        None,
-        pattern=SHA256,
-        description="SHA-256 that a diarization model from the hub or a path must have to be loaded; "
-        "unset: not checked.",
-    )
+    diarization_model_revision: str | None = _revision("the diarization model's")
+    diarization_model_sha256: str | None = _digest("a diarization model from the hub or a path")
     speech_batch_windows: int = Field(
         0, ge=0, description="Windows in one segmentation batch; 0: 32 on an accelerator, 4 on a CPU."
     )
@@ -250,27 +248,15 @@ class RefereeSettings(_Group):
         description="The model that hears every audited unit: a size such as `small`, a folder, or a hub name, in the "
         "format of CTranslate2 on a CPU and of transformers on an accelerator; unset: the embedded model, or `small`.",
     )
-    referee_model_revision: str | None = Field(
-        None, pattern=COMMIT, description="Commit that the referee's model's repository on the hub is pinned to."
-    )
-    referee_model_sha256: str | None = Field(
-        None,
-        pattern=SHA256,
-        description="SHA-256 that the referee's model must have to be loaded; unset: not checked.",
-    )
+    referee_model_revision: str | None = _revision("the referee's model's")
+    referee_model_sha256: str | None = _digest("the referee's model")
     referee_escalation_model: str | None = Field(
         None,
         description="The model that decides where the first disagrees beyond the threshold, named as it is; "
         "unset: the embedded model, or `large-v3`.",
     )
-    referee_escalation_model_revision: str | None = Field(
-        None, pattern=COMMIT, description="Commit that the escalation model's repository on the hub is pinned to."
-    )
-    referee_escalation_model_sha256: str | None = Field(
-        None,
-        pattern=SHA256,
-        description="SHA-256 that the escalation model must have to be loaded; unset: not checked.",
-    )
+    referee_escalation_model_revision: str | None = _revision("the escalation model's")
+    referee_escalation_model_sha256: str | None = _digest("the escalation model")
     referee_threshold: float = Field(
         0.25, ge=0, description="Disagreement, as a word error rate, beyond which the escalation model decides."
     )

@@ -14,7 +14,7 @@ from volery.artifacts import open_results
 from volery.cli.environment import read
 from volery.cli.exits import ExitCode, exit_now
 from volery.cli.progress import Progress
-from volery.cli.stores import opened
+from volery.cli.stores import open_and_close, opened
 from volery.extras import needed_from
 from volery.queue import JobStore, UnitRecord
 from volery.results import UnitResult
@@ -53,12 +53,7 @@ def check_places(settings: Settings) -> None:
         ConfigurationError: this process lacks what it needs to reach them.
         StoreError: one of them cannot be used.
     """
-
-    async def open_and_close() -> None:
-        async with opened(settings.queue, create=True):
-            pass
-
-    asyncio.run(open_and_close())
+    asyncio.run(open_and_close(settings.queue, create=True))
     open_results(settings.artifacts.artifacts_url, settings.artifacts).check()
 
 

@@ -28,6 +28,16 @@ async def opened(settings: QueueSettings, *, create: bool = False) -> AsyncItera
         await store.close()
 
 
+async def open_and_close(settings: QueueSettings, *, create: bool = False) -> None:
+    """Find out whether the job store can be used; see `opened`.
+
+    Raises:
+        StoreError: it cannot.
+    """
+    async with opened(settings, create=create):
+        pass
+
+
 def with_store(work: Callable[[JobStore], Awaitable[T]], *, create: bool = False) -> T:
     """Run a command's work on the job store that the settings name; see `opened`.
 

@@ -13,7 +13,7 @@ from volery.cli.checks.check import Check, Verdict
 from volery.cli.checks.machine import check_accelerator, check_python, check_resources
 from volery.cli.checks.software import check_models, check_packages
 from volery.cli.environment import quiet_logs, read
-from volery.cli.stores import opened
+from volery.cli.stores import open_and_close
 from volery.settings import ArtifactSettings, QueueSettings, Settings, check_environment
 from volery.units import ConfigurationError, NoStoreError, VoleryError
 
@@ -67,7 +67,7 @@ def check_audit(settings: Settings) -> Check:
 def check_store(settings: QueueSettings) -> Check:
     """The job store answers and has a schema that this version runs on; where there is none, none is made."""
     try:
-        asyncio.run(asyncio.wait_for(_open_and_close(settings), _PATIENCE_SECONDS))
+        asyncio.run(asyncio.wait_for(open_and_close(settings), _PATIENCE_SECONDS))
     except TimeoutError:
         return Check("Job store", Verdict.FAILED, "no answer in time", "check BATCH_PIPELINE_DATABASE_URL")
     except NoStoreError as error:
@@ -75,11 +75,6 @@ def check_store(settings: QueueSettings) -> Check:
     except VoleryError as error:
         return Check("Job store", Verdict.FAILED, "cannot be used", str(error))
     return Check("Job store", Verdict.OK, "reachable, its schema is this version's")
-
-
-async def _open_and_close(settings: QueueSettings) -> None:
-    async with opened(settings):
-        pass
 
 
 def _no_store(path: Path, *, chosen: bool) -> Check:

@@ -29,14 +29,8 @@ _RESULTS = "Folders of result documents, single documents, or a gs:// URL of art
 _SHARE = "Share of the units to judge, chosen by their keys (default: all; with --follow, REFEREE_SAMPLE_RATE)."
 _FAIL = "Most that the word error rate of all units together may be: beyond it, exit with 7."
 
-_OVER_RESULTS = {
-    "language": "--language",
-    "fail_above": "--fail-above",
-    "worst": "-n",
-    "report": "--report",
-    "as_json": "--json",
-}
-_FOLLOWING = {"interval": "--interval", "http_port": "--http-port"}
+_OVER_RESULTS = ("language", "fail_above", "worst", "report", "as_json")
+_FOLLOWING = ("interval", "http_port")
 
 
 def referee(
@@ -83,10 +77,11 @@ def referee(
 def _refuse_idle_options(ctx: typer.Context, *, follow: bool) -> None:
     """Options that would change nothing: whoever gives one expects something."""
     idle = _OVER_RESULTS if follow else _FOLLOWING
-    for name, option in idle.items():
-        source = ctx.get_parameter_source(name)
+    for option in (one for one in ctx.command.params if one.name in idle):
+        source = ctx.get_parameter_source(str(option.name))
         if source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{option} goes with {'RESULTS, not with --follow' if follow else '--follow alone'}")
+            kind = "RESULTS, not with --follow" if follow else "--follow alone"
+            raise UsageError(f"{option.opts[0]} goes with {kind}")
 
 
 def _follow(settings: Settings, interval: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -75,7 +75,7 @@ class Segmenter:
     def __init__(self, weights: Weights, batch: int, device: torch.device) -> None:
         self.weights = weights.checked()
         self.model = cast("Model", Model.from_pretrained(weights.path, map_location=device)).eval()
-        over = partial(
+        self._over_windows = partial(
             FullBatchInference,
             self.model,
             step=STEP_RATIO * cast("Specifications", self.model.specifications).duration,
@@ -83,9 +83,13 @@ class Segmenter:
             batch_size=batch,
             device=device,
         )
-        self.inference = over()
-        self._unconverted = over(skip_conversion=True)
+        self.inference = self._over_windows()
         self._digest = state_digest(self.model)
+
+    @cached_property
+    def _unconverted(self) -> FullBatchInference:
+        """For `probability` alone, which most workers never ask for."""
+        return self._over_windows(skip_conversion=True)
 
     def scores(self, samples: npt.NDArray[np.float32]) -> SegmentationScores:
         """Run the pass over `samples`, mono at 16 kHz and at least one of them."""

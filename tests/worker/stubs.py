@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import wave
 from collections.abc import Callable, Sequence
@@ -13,10 +14,10 @@ from pydantic import SecretStr
 from volery.artifacts import open_results, open_source
 from volery.queue import JobStore, open_store
 from volery.settings import AudioSettings, QueueSettings, WorkerSettings
-from volery.units import PreparedUnit, ResultClass, Segment, Transcript, Turn, Unit, UnitError, Word
+from volery.units import PreparedUnit, ResultClass, Segment, Transcript, Turn, Unit, UnitError, UnitState, Word
 from volery.worker.gpu import GpuThread
 from volery.worker.publication import UnitEnded
-from volery.worker.worker import Worker
+from volery.worker.worker import Ending, Worker
 
 Process = Callable[[Sequence[PreparedUnit]], Sequence[Transcript | UnitError]]
 
@@ -99,6 +100,14 @@ class Bench:
             on_ended=self.ended.append,
             on_span=on_span,  # type: ignore[arg-type]
         )
+
+    async def until_done(self, worker: Worker) -> Ending:
+        """Run a worker until a unit is done, then drain it; how it ended."""
+        running = asyncio.create_task(worker.run())
+        while not any(one.state is UnitState.DONE for one in self.ended):
+            await asyncio.sleep(0.01)
+        worker.stop.drain()
+        return await running
 
     async def states(self) -> dict[str, str]:
         """Every unit's state by key."""

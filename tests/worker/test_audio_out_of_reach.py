@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from volery.artifacts.store import AudioSource, SourceFile
-from volery.units import ArtifactsUnavailable, Reason, StoreError, Unit, UnitState
+from volery.units import ArtifactsUnavailable, Reason, StoreError, Unit
 from volery.worker import publication
 from volery.worker.worker import Ending
 from worker.stubs import Bench
@@ -46,11 +46,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_units_out_of_reach_go_back_uncharged_until_they_can_be_read(bench: Bench) -> None:
     await submit_in_bucket(bench, 0.2)
     worker = bench.worker(source=Locked(bench.source, refusals=4), burst=False)
-    running = asyncio.create_task(worker.run())
-    while not any(one.state is UnitState.DONE for one in bench.ended):
-        await asyncio.sleep(0.01)
-    worker.stop.drain()
-    assert await running is Ending.DRAINED
+    assert await bench.until_done(worker) is Ending.DRAINED
     assert await bench.endings() == {"u0": [*["refund:artifacts"] * 4, "done"]}
     assert await bench.attempts() == {"u0": 0}
 
@@ -69,11 +65,7 @@ async def test_a_lane_pauses_ever_longer_before_it_takes_units_out_of_reach_agai
     monkeypatch.setattr(publication, "_WRITE_RETRY_SECONDS", (0.01, 0.04))
     await submit_in_bucket(bench, 0.2)
     worker = bench.worker(source=Locked(bench.source, refusals=4), burst=False, lanes=1)
-    running = asyncio.create_task(worker.run())
-    while not any(one.state is UnitState.DONE for one in bench.ended):
-        await asyncio.sleep(0.01)
-    worker.stop.drain()
-    await running
+    await bench.until_done(worker)
     assert waits == [0.01, 0.02, 0.04, 0.04]
 
 

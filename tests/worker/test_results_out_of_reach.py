@@ -73,11 +73,7 @@ async def test_a_unit_goes_back_uncharged_once_a_lane_has_waited_long_enough(
     await bench.submit(0.2)
     full = Full(bench.results, times=1)
     worker = bench.worker(results=full, burst=False, lanes=1)
-    running = asyncio.create_task(worker.run())
-    while not any(one.state is UnitState.DONE for one in bench.ended):
-        await asyncio.sleep(0.01)
-    worker.stop.drain()
-    await running
+    await bench.until_done(worker)
     assert await bench.endings() == {"u0": ["refund:artifacts", "done"]}
     assert await bench.attempts() == {"u0": 0}
 

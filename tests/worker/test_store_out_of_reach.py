@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from volery.queue import JobStore
-from volery.units import Lease, StoreError, UnitState
+from volery.units import Lease, StoreError
 from volery.worker.admission import Admission
 from worker.stubs import Bench
 
@@ -50,11 +50,7 @@ async def test_lanes_together_wait_ever_longer_between_attempts_to_reach_the_sto
     await bench.submit(0.2)
     away = Away(bench.store, times=8)
     worker = bench.worker(store=away, burst=False, lanes=2)
-    running = asyncio.create_task(worker.run())
-    while not any(one.state is UnitState.DONE for one in bench.ended):
-        await asyncio.sleep(0.01)
-    worker.stop.drain()
-    await running
+    await bench.until_done(worker)
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     assert away.refused == len(waits)
 

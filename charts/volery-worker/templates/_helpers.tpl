@@ -174,3 +174,48 @@ runbook_url: {{ . }}/{{ $page }}
 runbook: docs/operating/alerts/{{ $page }}
 {{- end }}
 {{- end }}
+
+{{/* Where a pod that has a GPU may run. */}}
+{{- define "volery-worker.gpuPlacement" -}}
+{{- with .Values.gpu.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.gpu.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.gpu.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The folders of a container that opens models, and the volumes of its pod. */}}
+{{- define "volery-worker.volumeMounts" -}}
+- {name: models, mountPath: /models}
+- {name: home, mountPath: /home/volery}
+- {name: tmp, mountPath: /tmp}
+{{- with .Values.extraVolumeMounts }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{- define "volery-worker.volumes" -}}
+- name: models
+  {{- if .Values.modelCache.existingClaim }}
+  persistentVolumeClaim:
+    claimName: {{ .Values.modelCache.existingClaim }}
+  {{- else }}
+  emptyDir:
+    sizeLimit: {{ .Values.modelCache.sizeLimit }}
+  {{- end }}
+- name: home
+  emptyDir:
+    sizeLimit: {{ .Values.scratch.sizeLimit }}
+- name: tmp
+  emptyDir:
+    sizeLimit: {{ .Values.scratch.sizeLimit }}
+{{- with .Values.extraVolumes }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}

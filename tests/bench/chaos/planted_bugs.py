@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 from collections.abc import Sequence
 
@@ -49,10 +51,24 @@ def complete_without_expiry(order: WorkerOrder) -> None:
 
 
 def refund_that_charges(order: WorkerOrder) -> None:
-    """A refund costs an attempt."""
+    """A refund costs an attempt, by a worker that gives back a whole flight sooner or later."""
     charged = statements._by_holder(state=UnitState.READY.value, attempts=units.c.attempts + 1)
     statements.REFUND = statements._ending(charged)
+    _give_a_flight_back(order.seed)
     worker.work(order)
+
+
+def _give_a_flight_back(seed: int) -> None:
+    """Half of the processes are told twice to drain while their models have units."""
+    process, hurried = worker.process, random.Random(seed).random() < 0.5
+
+    def told(pace_s: float, group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        for _ in range(2 * hurried):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)
+        return process(pace_s, group)
+
+    worker.process = told
 
 
 def _reap_seldom() -> None:
@@ -74,11 +90,11 @@ def _stall_before_commits(seed: int, shortest: float, longest: float) -> None:
     Not for ever: a run ends once every unit has.
     """
     complete, chance = SqlJobStore.complete, random.Random(seed)
-    left = 2
+    left = 3
 
     async def stalled(self: SqlJobStore, publications: Sequence[Publication]) -> frozenset[str]:
         nonlocal left
-        if left and chance.random() < 0.5:
+        if left and chance.random() < 0.75:
             left -= 1
             time.sleep(LEASE_SECONDS * chance.uniform(shortest, longest))  # noqa: ASYNC251  # renewals are to stand still too
         return await complete(self, publications)

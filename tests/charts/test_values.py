@@ -155,6 +155,12 @@ def test_a_roll_that_could_never_begin_is_refused() -> None:
         render({"rollout": {"maxSurge": 0, "maxUnavailable": "0%"}})
 
 
+@pytest.mark.parametrize("path", [path for path, _ in _walk(_schema()) if path], ids=".".join)
+def test_a_part_that_is_taken_away_is_asked_for_by_name(path: tuple[str, ...]) -> None:
+    with pytest.raises(helm.HelmValuesError, match=path[-1]):
+        render(_at(path, None))
+
+
 def test_the_default_values_fit_the_schema() -> None:
     with helm.Chart.load(CHART) as chart:
         chart.validate_schema(merged(chart.values, least_values()))

@@ -110,6 +110,18 @@ def test_the_exit_code_is_the_gates_where_a_figure_may_fail(
     assert ("the results fail: disagreement" in done.stdout) == (code == 7)
 
 
+def test_json_says_of_nothing_that_it_passed_where_nothing_could_fail(
+    cli: Cli, scripted: Scripted, write: Write
+) -> None:
+    results = str(write("a-0.1", "gone"))
+    unbounded = json.loads(cli("referee", results, "--json").stdout)
+    assert unbounded["passed"] is None
+    assert {one["passed"] for one in unbounded["criteria"]} == {None}
+    bounded = json.loads(cli("referee", results, "--json", "--fail-above", "0.5").stdout)
+    assert bounded["passed"] is False
+    assert [one["passed"] for one in bounded["criteria"]] == [True, None, False]
+
+
 def test_a_unit_that_cannot_be_judged_is_named_and_shows_in_the_exit_code(
     cli: Cli, scripted: Scripted, write: Write
 ) -> None:

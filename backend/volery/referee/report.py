@@ -83,10 +83,10 @@ def _reasons(refused: Sequence[Refused]) -> str:
 
 
 def as_object(verdict: Verdict) -> dict[str, Any]:
-    """Everything, for a program, worst first."""
+    """Everything, for a program, worst first; `passed` is null where no bound was given."""
     return {
-        "passed": verdict.passed,
-        "criteria": [{**asdict(one), "passed": one.passed} for one in verdict.criteria],
+        "passed": None if verdict.fail_above is None else verdict.passed,
+        "criteria": [{**asdict(one), "passed": None if one.most is None else one.passed} for one in verdict.criteria],
         "threshold": verdict.threshold,
         "units": [asdict(one) for one in verdict.worst_first],
         "not_judged": [asdict(one) for one in verdict.refused],

@@ -5,20 +5,33 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
+
+_CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
+
+class PlainConsole(Console):
+    """A console that no text can steer: keys and words of others' documents may hold a terminal's commands."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """See `Console.render`; in text, each control character shows as U+FFFD."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else text.translate(_CONTROLS), style, control)
 
 
 def messages() -> Console:
     """A console on standard error, as it is now."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def tables() -> Console:
     """A console on standard output, as it is now."""
-    return Console(highlight=False)
+    return PlainConsole(highlight=False)
 
 
 def say(message: str, style: str = "") -> None:

@@ -187,5 +187,39 @@ FLEET_DASHBOARD = Dashboard(
                 ),
             ),
         ),
+        Row(
+            "Silence",
+            (
+                Graph(
+                    "Disagreement of the two VAD engines",
+                    "Seconds of a unit that exactly one of them calls speech, of the units that both looked at.",
+                    "s",
+                    tuple(
+                        Query(
+                            f"histogram_quantile({share}, sum by (le) "
+                            f"(rate(batch_pipeline_vad_disagreement_seconds_bucket{{{FLEET}}}[6h])))",
+                            legend,
+                        )
+                        for share, legend in ((0.5, "median"), (0.9, "worst tenth"))
+                    ),
+                ),
+                Graph(
+                    "Units shown to the second VAD, an hour",
+                    "Looked at by both, recovered from silence, and those on which the second failed.",
+                    "none",
+                    (
+                        Query(
+                            f"3600 * sum(rate(batch_pipeline_vad_disagreement_seconds_count{{{FLEET}}}[15m]))",
+                            "looked at",
+                        ),
+                        Query(f"3600 * sum(rate(batch_pipeline_vad_recovered_total{{{FLEET}}}[15m]))", "recovered"),
+                        Query(
+                            f"3600 * sum by (purpose) (rate(batch_pipeline_second_vad_failures_total{{{FLEET}}}[15m]))",
+                            "failed: {{purpose}}",
+                        ),
+                    ),
+                ),
+            ),
+        ),
     ),
 )

@@ -26,8 +26,8 @@ from dashboards.fleet import FLEET_DASHBOARD
 pytestmark = [pytest.mark.slow, pytest.mark.models, pytest.mark.timeout(600)]
 
 VOLERY = str(Path(sys.executable).with_name("volery"))
-NOTHING_WENT_WRONG = ("charged: {{outcome}}", "refunded: {{reason}}")
-"""Legends of queries that are empty where no attempt was charged and no lease refunded."""
+NOTHING_WENT_WRONG = ("charged: {{outcome}}", "refunded: {{reason}}", "failed: {{purpose}}")
+"""Legends of queries that are empty where no attempt was charged, no lease refunded and no second VAD failed."""
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +81,7 @@ class _Fleet:
             "BATCH_PIPELINE_HTTP_HOST": "127.0.0.1",
             "BATCH_PIPELINE_POLL_SECONDS": "0.2",
             "BATCH_PIPELINE_REFEREE_SAMPLE_RATE": "1",
+            "BATCH_PIPELINE_VAD_SHADOW_SAMPLE_RATE": "1",
         }
 
     @contextmanager

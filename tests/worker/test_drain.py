@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from collections.abc import Sequence
 
 import pytest
 
 from volery.artifacts import open_source
+from volery.artifacts.local import LocalFile
 from volery.artifacts.store import SourceFile
 from volery.units import PreparedUnit, Transcript, UnitError
 from volery.worker.worker import Ending
@@ -89,6 +91,42 @@ async def test_a_flight_that_is_still_being_prepared_is_refunded(bench: Bench) -
     go_on.set()
     assert set((await bench.states()).values()) == {"ready"}
     assert set((await bench.attempts()).values()) == {0}
+
+
+class Stuck(io.FileIO):
+    """A file on a share that answers no more, until it is let go or somebody has waited for it too long."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.reading, self.go_on, self.returned = threading.Event(), threading.Event(), threading.Event()
+        self.was_let_go = False
+
+    def readinto(self, buffer: object) -> int:
+        self.reading.set()
+        self.was_let_go = self.go_on.wait(10.0)
+        self.returned.set()
+        return super().readinto(buffer)  # type: ignore[arg-type]
+
+
+async def test_a_read_that_hangs_holds_up_no_drain(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volery.worker.preparation.probe_seconds", lambda *_: 0.1)
+    (unit,) = await bench.submit(0.1)
+    path = unit.audio_uri.removeprefix("file://")
+    stuck = Stuck(path)
+
+    class OneFile:
+        def open(self, uri: str, max_bytes: int) -> SourceFile:
+            return LocalFile(io.BufferedReader(stuck), path, max_bytes)
+
+    worker = bench.worker(burst=False, source=OneFile())
+    run = asyncio.create_task(worker.run())
+    await asyncio.get_running_loop().run_in_executor(None, stuck.reading.wait)
+    worker.stop.drain()
+    assert await run is Ending.DRAINED
+    stuck.go_on.set()
+    await asyncio.get_running_loop().run_in_executor(None, stuck.returned.wait)
+    assert stuck.was_let_go
+    assert await bench.endings() == {"u0": ["refund:drain"]}
 
 
 async def test_a_second_drain_refunds_everything_at_once(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -23,6 +24,11 @@ class Opened:
     file: SourceFile
     seconds: float
     spent_s: float
+
+    def give_up(self) -> None:
+        """Let a decode under way fail at its next read; one that hangs in a read keeps nobody else waiting."""
+        # Closing waits for the read, so not on the event loop.
+        threading.Thread(target=self.file.close, name="give-up", daemon=True).start()
 
 
 class OverClaim(Exception):

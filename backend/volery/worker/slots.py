@@ -80,12 +80,17 @@ class Slot:
 
         The share of a decode that runs comes back once its thread is done: until then the memory is in use.
         """
+        if self.is_closed:
+            return
         self.is_closed = True
         if self.opening is not None:
             self.opening.cancel()
-        if self.opened is not None:
-            self.opened.file.close()  # a decode under way fails at its next read
-        if self.hold is not None and (self.decoding is None or self.decoding.cancel()):
+        runs = self.decoding is not None and not self.decoding.cancel()
+        if self.opened is not None and runs:
+            self.opened.give_up()
+        elif self.opened is not None:
+            self.opened.file.close()
+        if self.hold is not None and not runs:
             self.hold.close()
         self.give_up_audio()
 

@@ -160,6 +160,15 @@ def test_a_decode_that_outgrows_its_claim_inside_the_section_does_not_wait_for_i
     assert run.of(Phase.GPU_SECTION)[2].began_s < run.decode_began_s["u5"] == 120.0
 
 
+def test_a_decode_that_outgrows_its_claim_inside_the_section_keeps_no_share_from_those_behind_it() -> None:
+    late = VirtualUnit(seconds=6500.0, claims=500.0, decode_s=100.0, gpu_s=10.0)
+    large = unit(6000.0, fetch_s=150.0)
+    others = [unit(500.0, gpu_s=10.0), unit(500.0, gpu_s=10.0), unit(1.0, gpu_s=0.1)] * 2
+    run = world(*others, unit(500.0), late, large, lanes=3, flight_units=3, decode_budget_seconds=2700.0)
+    assert run.run() is Ending.FINISHED
+    assert run.groups[-2:] == [["u7"], ["u8"]]
+
+
 def test_a_group_leaves_half_of_the_section_to_the_next() -> None:
     run = world(*[unit(900.0, decode_s=1.0)] * 8, decode_budget_seconds=10.0)
     run.run()

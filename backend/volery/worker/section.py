@@ -131,9 +131,9 @@ class GpuSection:
         slot.outcome = bare(outcome) if isinstance(outcome, UnitError) else outcome
         if slot.preparation is not None:
             slot.info = slot.preparation.audio.info
-        if slot not in self._prepared:
+        if slot.section_share is None:
             slot.give_up_audio()
-        elif slot.section_share is not None:
+        else:
             slot.section_share.close()
 
     async def _process(self, group: Sequence[Slot]) -> Sequence[Transcript | UnitError] | None:

@@ -68,6 +68,7 @@ class Slot:
             self.preparation = None
         if self.section_share is not None:
             self.section_share.close()
+            self.section_share = None
 
     def leave_line(self) -> None:
         """Give up a place in the line of a budget."""

@@ -191,6 +191,43 @@ async def test_a_network_that_stands_still_is_an_error_and_not_a_hang(
     await store.close()
 
 
+async def test_a_store_over_a_network_that_stands_still_can_be_closed(
+    proxy: Proxy, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volery.queue.sql._FAREWELL_SECONDS", 0.2)
+    store = await through(proxy, database).open()
+    standing = asyncio.create_task(proxy.stand_still(600))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await store.close()
+    standing.cancel()
+
+
+async def test_once_a_connection_was_waited_for_in_vain_none_of_its_age_is_used_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    await asyncio.gather(*(store.counts() for _ in range(3)))
+    before = await connections(database)
+    monkeypatch.setattr(store._transactions, "_patience", 0.2)  # type: ignore[attr-defined]
+    engine = create_engine(parse_url(database.url))
+    async with engine.begin() as conn:
+        await conn.execute(text("LOCK TABLE units"))
+        with pytest.raises(StoreError, match="it did not answer in time"):
+            await store.counts()
+    await engine.dispose()
+    monkeypatch.setattr(store._transactions, "_patience", 60.0)  # type: ignore[attr-defined]
+    await asyncio.gather(*(store.counts() for _ in range(3)))
+    assert len(before) == 3
+    assert before.isdisjoint(await connections(database))
+    await store.close()
+
+
+async def connections(database: Database) -> set[int]:
+    others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    return {row.pid for row in await database.execute(others)}
+
+
 async def test_a_statement_that_waits_too_long_is_given_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await database.open()
     await store.submit([unit("a")])

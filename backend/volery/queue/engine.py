@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy import URL, Connection, ExceptionContext, event, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -131,6 +132,7 @@ def _postgresql_engine(url: URL) -> AsyncEngine:
     arguments = {"server_settings": _SERVER_SETTINGS | named, "timeout": _CONNECT_SECONDS}
     engine = create_async_engine(url.set(query=query), hide_parameters=True, connect_args=arguments)
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    event.listen(engine.sync_engine, "handle_error", _trust_none_of_its_age)
     return engine
 
 
@@ -138,6 +140,15 @@ def _refuse_closed(connection: Any, entry: ConnectionPoolEntry, proxy: Any) -> N
     """Let the pool replace a connection that is known to be gone; a ping would cost a round trip every time."""
     if connection.driver_connection.is_closed():
         raise DisconnectionError
+
+
+def _trust_none_of_its_age(context: ExceptionContext) -> None:
+    """Have the pool replace all connections that are open, where one was waited for in vain.
+
+    A server that vanished with its host, as in a failover, closes none of them: each would be waited for in turn.
+    """
+    if isinstance(context.original_exception, asyncio.CancelledError):
+        context.invalidate_pool_on_disconnect = True
 
 
 def _enforce_foreign_keys(connection: Any, entry: ConnectionPoolEntry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ from volery.units import Lease, Reason, RefundReason, Unit, UnitState
 Rows = Sequence[RowMapping]
 
 _SUSPECTS_SHARE = 4  # a flight of first-degree suspects is this many times smaller
+_FAREWELL_SECONDS = 5.0  # a server that answers no more closes no connection either
 
 
 async def open_store(settings: QueueSettings, *, create: bool = True) -> JobStore:
@@ -77,10 +79,12 @@ class SqlJobStore:
         await self._transactions.read(partial(schema.check, url=self._url))
 
     async def close(self) -> None:
-        """Release connections."""
+        """Release connections, and wait for no server that is silent."""
         if self._listener is not None:
             await self._listener.close()
-        await self._engine.dispose()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if self._embedded else _FAREWELL_SECONDS):
+                await self._engine.dispose()
 
     # Submission
 

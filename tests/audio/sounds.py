@@ -29,6 +29,8 @@ KINDS = {
     "wav pcm_f64le": 16_000,
     "wav pcm_mulaw": 8_000,
     "wav pcm_alaw": 8_000,
+    "wav adpcm_ima_wav": 8_000,
+    "wav adpcm_ms": 8_000,
     "w64 pcm_s16le": 44_100,
     "aiff pcm_s16be": 44_100,
     "au pcm_s16be": 32_000,

@@ -45,6 +45,12 @@ def test_a_clip_that_lies_before_the_break_is_whole() -> None:
     assert decoded(cut, Clip(0.5, None)).truncated
 
 
+def test_a_length_that_is_told_from_a_rounded_bit_rate_is_no_promise() -> None:
+    content = encode(chatter(45.0, 8_000), 8_000, "wav adpcm_ms").replace(b"fact", b"skip", 1)
+    assert not decoded(content).truncated
+    assert decoded(content[:-2_000]).truncated
+
+
 def test_a_recorder_that_could_not_go_back_to_its_header_left_a_whole_file() -> None:
     content = bytearray(wav(tone(1.0, 16_000), 16_000))
     for size in (b"\xff\xff\xff\xff", b"\x00\xf0\xff\x7f"):

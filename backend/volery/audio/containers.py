@@ -31,6 +31,9 @@ _OPTIONS = {"format_whitelist": ",".join(_FORMATS), "protocol_whitelist": "none"
 # Formats whose files state their length and where each packet lies; others estimate both from bit rates.
 _EXACT = ("aiff", "au", "caf", "flac", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "ogg", "w64", "wav")
 
+# In these only PCM is exact: the places and the length of other codecs come from a rounded number of bytes a second.
+_EXACT_FOR_PCM = ("w64", "wav")
+
 # Formats that are found by scanning for a short bit pattern: any large file holds a frame or two by chance.
 _SCANNED = ("aac", "ac3", "dts", "eac3", "mp3", "mpeg")
 _CHANCE_SECONDS = 0.1
@@ -135,7 +138,7 @@ class AudioFile:
 
     def jump(self, first: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
         """Frames from shortly before `seconds` of a file whose first frame is `first`; none where that fails."""
-        if self.container in _EXACT and first.pts is not None:
+        if self._is_exact and first.pts is not None:
             target = min(first.pts + int((seconds - _RUN_UP_SECONDS) / self._time_base), _LAST_TIMESTAMP)
             try:
                 self._container.seek(target, stream=self._audio)
@@ -164,7 +167,11 @@ class AudioFile:
         if self.container == "mp3":
             # FFmpeg knows an encoder delay only from a LAME tag, which counts the frames as well.
             return bool(self._audio.start_time)
-        return self.container in _EXACT and (self._audio.duration is not None or len(self._container.streams) == 1)
+        return self._is_exact and (self._audio.duration is not None or len(self._container.streams) == 1)
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.container in _EXACT and (self.container not in _EXACT_FOR_PCM or self.codec.startswith("pcm_"))
 
     def _open(self) -> None:
         self._input = _Input(self._stream)

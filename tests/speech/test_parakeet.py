@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from speech_audio import Samples, prepared, silence
 
+from volery.audio import decode
 from volery.settings import ProviderConfig, SpeechSettings
 from volery.speech.asr import Hypothesis
 from volery.speech.decoding_mode import DecodingMode, computer_of
@@ -33,6 +35,10 @@ def window(samples: Samples) -> SpeechWindow:
 
 def texts(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
     return [[word.text for word in each.words] for each in hypotheses]
+
+
+def times(hypotheses: Sequence[Hypothesis]) -> list[list[tuple[float, float]]]:
+    return [[(word.start_s, word.end_s) for word in each.words] for each in hypotheses]
 
 
 def pipeline_of(nemo_file: Path, **switches: bool) -> Any:
@@ -117,11 +123,12 @@ def test_a_window_sounds_the_same_beside_any_others(parakeet: ParakeetEngine, wi
 
 
 @pytest.mark.parametrize("rows", [4, 32])
-def test_a_batch_filled_up_to_its_shape_gives_each_window_its_own_words(
+def test_a_batch_filled_up_to_its_shape_gives_each_window_its_own_words_and_times(
     parakeet: ParakeetEngine, filling: Callable[[int, float], ParakeetEngine], windows: list[SpeechWindow], rows: int
 ) -> None:
-    alone = texts(parakeet.transcribe(windows))
-    assert texts(filling(rows, 30.0).transcribe(windows)) == alone
+    alone = parakeet.transcribe(windows)
+    assert texts(filled := filling(rows, 30.0).transcribe(windows)) == texts(alone)
+    assert times(filled) == times(alone)
 
 
 def test_one_window_alone_among_32_and_beside_a_long_one_has_the_same_words(
@@ -133,6 +140,15 @@ def test_one_window_alone_among_32_and_beside_a_long_one_has_the_same_words(
     assert alone[0].words
     assert engine.transcribe([one] * 32) == alone * 32
     assert engine.transcribe([long, one])[1:] == alone
+
+
+def test_where_a_word_ends_does_not_depend_on_the_windows_beside_it() -> None:
+    with resources.files("volery").joinpath("samples/digits.flac").open("rb") as stream:
+        digits = decode(stream, "digits.flac", clip=None, max_seconds=60.0).samples
+    shape = BatchShape(4, 4.0)
+    engine = load_parakeet("pocket", torch.device("cpu"), ParakeetOptions(EAGER, FLOAT32, shape))
+    windows = [window(digits[round(n * SAMPLE_RATE) : round((n + 3.5) * SAMPLE_RATE)]) for n in (0, 3, 6, 9.5)]
+    assert engine.transcribe(windows) == [engine.transcribe([each])[0] for each in windows]
 
 
 def test_windows_of_any_length_and_number_are_taken(parakeet: ParakeetEngine, talk: Samples) -> None:

@@ -150,6 +150,22 @@ class ModeGuard:
         self.check()
 
 
+def decode_by_steps(computer: Any) -> None:
+    """Let an eager decoder of batches take the steps that graphs are captured from, one after the other.
+
+    NeMo's own plain loop (`torch_impl`) gives a token that it has found another duration for each step that it goes
+    on looking for those of other rows: where a word ends would depend on its neighbours, and differ from graphs.
+    """
+    plain = computer.torch_impl
+
+    def by_steps(**arguments: Any) -> Any:
+        steps = computer.cuda_graphs_mode is computer.CudaGraphsMode.NO_GRAPHS
+        return (computer.cuda_graphs_impl if steps else plain)(**arguments)
+
+    computer.force_cuda_graphs_mode(NO_GRAPHS)
+    computer.torch_impl = by_steps  # on a CPU it is asked whatever the mode is
+
+
 def computer_of(model: Any) -> Any:
     """The object that decodes, as it is now.
 

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from volery.speech.asr import Hypothesis, SwitchState, tidy
 from volery.speech.choice import ASR_SETTING, NOT_PINNED, Pinned, parakeet_model
-from volery.speech.decoding_mode import DecodingMode, ModeGuard
+from volery.speech.decoding_mode import DecodingMode, ModeGuard, computer_of, decode_by_steps
 from volery.speech.parakeet_words import WordMaker, WordOffsets
 from volery.speech.precision import Precision
 from volery.speech.quiet import quiet_import
@@ -34,6 +34,9 @@ A word without anything around it is heard worse, and features are normalised ov
 """
 
 _SHORTEST = round(SHORTEST_S * SAMPLE_RATE)
+
+_MOST_SYMBOLS = 10
+"""Tokens of one frame where a model sets no bound: NeMo's own for graphs; eager might never leave the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class ParakeetEngine:
         self.options = options
         self.model = _ready(model, device, options.mode)
         options.precision.pin(self.model)
+        if options.shape is not None and not options.mode.graphs:
+            decode_by_steps(computer_of(self.model))
         self.guard = ModeGuard(self.model, options.mode)
         stride_s = float(self.model.cfg.preprocessor.window_stride)
         frame_s = stride_s * int(self.model.encoder.subsampling_factor)
@@ -185,12 +190,19 @@ def _ready(model: EncDecRNNTBPEModel, device: torch.device, mode: DecodingMode) 
 
 def _decoding(configured: DictConfig, *, graphs: bool) -> DictConfig:
     """Greedy batched TDT with token durations and confidences; word offsets are made here, not in NeMo."""
+    greedy = configured.get("greedy") or {}
+    most = greedy.get("max_symbols") or greedy.get("max_symbols_per_step") or _MOST_SYMBOLS
     wanted = {
         "strategy": "greedy_batch",
         "compute_timestamps": False,
         "preserve_alignments": False,
         "tdt_include_token_duration": True,
-        "greedy": {"loop_labels": True, "use_cuda_graph_decoder": graphs, "preserve_alignments": False},
+        "greedy": {
+            "loop_labels": True,
+            "use_cuda_graph_decoder": graphs,
+            "preserve_alignments": False,
+            "max_symbols": most,
+        },
         "confidence_cfg": {
             "preserve_frame_confidence": True,
             "preserve_token_confidence": True,

@@ -12,6 +12,7 @@ from volery.units import PreparedUnit, StoreError, Transcript, UnitError
 from volery.worker.leases import LeaseKeeper
 from volery.worker.worker import Ending
 from worker.stubs import Bench, digest_each
+from worker.virtual import VirtualUnit, World
 
 
 async def _wait_until(condition: threading.Event) -> None:
@@ -52,6 +53,15 @@ async def test_while_the_store_is_away_a_lease_holds_until_it_must_have_lapsed(b
     await keeper.renew()
     assert held_young.holds
     assert held_old.lost.is_set()
+
+
+def test_a_store_that_is_away_for_less_than_half_a_lease_costs_no_lease() -> None:
+    def away(world: World) -> None:
+        world.store.away_until = 95.0
+
+    world = World([VirtualUnit(claims=28.0, gpu_s=300.0)], call_s=1.0, lease_seconds=120.0, settings={"lanes": 1})
+    world.run((39.0, away))
+    assert world.store.endings == {"t1": "done"}
 
 
 async def test_a_flight_longer_than_its_lease_is_kept_by_renewal(bench: Bench) -> None:

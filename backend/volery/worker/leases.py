@@ -16,6 +16,8 @@ from volery.units import Lease, RefundReason, StoreError, Unit
 log = structlog.get_logger(__name__)
 
 _RENEWALS_A_LEASE = 3
+_TRIES_A_LEASE = 24
+"""How often a renewal that failed is tried again: a store that is away for most of a lease takes none."""
 
 
 @dataclass(eq=False)
@@ -96,25 +98,27 @@ class LeaseKeeper:
 
     async def run(self) -> None:
         """Renew for ever."""
+        answered = True
         while True:
-            await asyncio.sleep(self._lease_seconds / _RENEWALS_A_LEASE)
-            await self.renew()
+            await asyncio.sleep(self._lease_seconds / (_RENEWALS_A_LEASE if answered else _TRIES_A_LEASE))
+            answered = await self.renew()
 
-    async def renew(self) -> None:
-        """Renew every held lease once."""
+    async def renew(self) -> bool:
+        """Renew every held lease once; False where the store could not be asked."""
         tokens, asked_at = self.tokens, monotonic()
         if not tokens:
-            return
+            return True
         try:
             renewed = await self._store.renew(tokens, self._lease_seconds)
         except StoreError as error:
             log.warning("renewal failed", leases=len(tokens), error=str(error))
             self._lose(token for token in tokens if not self._still_holds(token))
-            return
+            return False
         for token in renewed:
             if token in self._held:
                 self._held[token].valid_until = asked_at + self._lease_seconds
         self._lose(token for token in tokens if token not in renewed)
+        return True
 
     def _still_holds(self, token: str) -> bool:
         held = self._held.get(token)

@@ -337,6 +337,26 @@ async def test_a_burst_waits_for_a_unit_that_another_process_holds(bench: Bench)
     assert await run is Ending.FINISHED
 
 
+@pytest.mark.parametrize("call", ["renew", "reap"])
+async def test_a_worker_that_can_no_longer_keep_its_leases_ends_at_once(bench: Bench, call: str) -> None:
+    await bench.submit(0.1)
+    go_on = threading.Event()
+
+    async def broken(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def process(group: Sequence[PreparedUnit]) -> list[Transcript | UnitError]:
+        go_on.wait(10.0)
+        return digest_each(group)
+
+    setattr(bench.store, call, broken)
+    with pytest.raises(RuntimeError, match="new thread"):
+        await bench.worker(process, lease_seconds=2.0).run()
+    go_on.set()
+    assert set((await bench.states()).values()) == {"ready"}
+    assert set((await bench.attempts()).values()) == {0}
+
+
 def test_the_worker_knows_no_torch() -> None:
     code = "import sys, volery.worker.worker; sys.exit('torch' in sys.modules or 'pyannote' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

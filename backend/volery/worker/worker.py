@@ -137,7 +137,7 @@ class Worker:
         """
         lanes = [asyncio.create_task(self._lane(n), name=f"lane-{n}") for n in range(self._settings.lanes)]
         upkeep = [asyncio.create_task(one) for one in (self._keeper.run(), self._maintain(), self.health.beat())]
-        all_lanes = asyncio.create_task(_all_of(lanes))
+        all_lanes = asyncio.create_task(_all_of(lanes, upkeep))
         try:
             return await self._run_to_the_end(all_lanes)
         finally:
@@ -190,8 +190,14 @@ class Worker:
             await asyncio.sleep(min(self._lease_seconds / 2, 15.0))
 
 
-async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*tasks)
+async def _all_of(lanes: Sequence[asyncio.Task[None]], upkeep: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for every lane. An error of any ends this, and so does one of upkeep: leases would lapse unseen."""
+    working = set(lanes)
+    while working:
+        ended, _ = await asyncio.wait([*working, *upkeep], return_when=asyncio.FIRST_COMPLETED)
+        for one in ended:
+            one.result()
+        working -= ended
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

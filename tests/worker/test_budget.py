@@ -88,6 +88,26 @@ async def test_whoever_waits_is_told_of_the_grant() -> None:
     assert told == ["granted"]
 
 
+def test_the_books_can_be_read_while_they_change() -> None:
+    budget = DecodeBudget(10.0)
+
+    class Leaving(Hold):
+        """Is given back in the moment in which another thread looks at it."""
+
+        @property
+        def seconds(self) -> float:  # type: ignore[override]
+            self.close()
+            return 4.0
+
+        @seconds.setter
+        def seconds(self, _: float) -> None:
+            """It is what it is."""
+
+    budget._granted |= {Leaving(budget, 4.0, lambda: None) for _ in range(2)}
+    assert budget.in_use == 8.0
+    assert budget.in_use == 0.0
+
+
 def test_tenths_of_seconds_leave_nothing_behind() -> None:
     budget = DecodeBudget(1800.0)
     holds = [budget.ask(0.1 * n) for n in range(1, 100)]

@@ -47,8 +47,11 @@ class DecodeBudget:
 
     @property
     def in_use(self) -> float:
-        """Seconds held at this moment: by definition the sum of all shares, so that the books cannot drift."""
-        return fsum(hold.seconds for hold in self._granted)
+        """Seconds held at this moment: by definition the sum of all shares, so that the books cannot drift.
+
+        The worker's page asks from a thread of its own, hence the copy.
+        """
+        return fsum(hold.seconds for hold in self._granted.copy())
 
     def fits(self, seconds: float) -> bool:
         """Whether a request of this size can ever be granted."""

@@ -16,7 +16,7 @@ from volery import metrics
 from volery.units import ConfigurationError, PreparedUnit, Transcript, UnitError
 from volery.worker import health as health_module
 from volery.worker.health import Health
-from volery.worker.probes import ProbeServer
+from volery.worker.probes import ProbeServer, _Handler
 from worker.stubs import Bench, digest_each
 
 
@@ -156,6 +156,14 @@ def test_a_group_counts_as_stuck_in_proportion_to_its_audio(
 
 def test_an_unknown_path_says_what_there_is(server: ProbeServer) -> None:
     assert get(server, "/nothing")[0] == 404
+
+
+def test_a_client_that_says_nothing_keeps_no_thread_for_ever(
+    server: ProbeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Handler, "timeout", _Handler.timeout / 1000)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
+        assert silent.recv(1) == b""
 
 
 def test_a_port_that_is_taken_is_a_clear_error(server: ProbeServer, health: Health) -> None:

@@ -61,6 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
     health: Health
     registry: CollectorRegistry
     board: Board | None
+    timeout = 30.0
+    """Seconds for which a connection may be silent: each has a thread."""
 
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:

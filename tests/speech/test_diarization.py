@@ -67,6 +67,13 @@ def test_the_conversation_has_two_speakers_and_few_errors(talk_turns: tuple[Turn
     assert error <= 0.06
 
 
+def test_fewer_speakers_than_are_asked_for_leave_standard_output_alone(
+    pipeline: SpeechPipeline, talk: Samples, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pipeline.diarizer.turns(talk[: 15 * SAMPLE_RATE], num_speakers=20)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_real_meetings_stay_within_the_known_error(pipeline: SpeechPipeline, shared_data: Path) -> None:

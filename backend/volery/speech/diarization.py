@@ -28,13 +28,16 @@ from volery.units import SAMPLE_RATE, ConfigurationError, ModelInfo, Turn
 
 with quiet_import():
     from pyannote.audio import Pipeline
-    from pyannote.audio.pipelines import speaker_diarization
+    from pyannote.audio.pipelines import clustering, speaker_diarization
     from pyannote.audio.pipelines.speaker_diarization import DiarizeOutput, SpeakerDiarization
     from pyannote.core import Annotation
 
 CLUSTERING = {"method": "centroid", "min_cluster_size": 12, "threshold": 0.7045654963945799}
 """The clustering parameters of pyannote/speaker-diarization-3.1. Cropped CAM++ embeddings hardly
 mind the threshold."""
+
+# It prints where it finds fewer speakers than are asked for: into what a command prints, such as a result as JSON.
+vars(clustering)["print"] = lambda *_, **__: None
 
 _KNOWN = "volery/segmentation"
 _MASKS_A_CALL = 24

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,6 +97,15 @@ async def test_a_read_only_database_asks_for_the_primary(database: Database) -> 
     store = await database.open()
     with pytest.raises(StoreError, match="name the primary"):
         await store.submit([unit("a")])
+    await store.close()
+
+
+@pytest.mark.parametrize("length", [3000, 9000])
+async def test_a_key_that_is_too_long_is_said_to_be(database: Database, length: int) -> None:
+    store = await database.open()
+    with pytest.raises(StoreError, match="a key or an owner is too long"):
+        await store.submit([unit("a"), unit(secrets.token_hex(length))])
+    assert (await store.counts()).available == 0
     await store.close()
 
 

@@ -42,6 +42,7 @@ _ADVICE = (
     ("connection slots", "raise the server's max_connections, run fewer workers, or put a pooler between"),
     ("statement timeout", "the server is overloaded or something holds locks: look into pg_stat_activity"),
     ("did not answer", "the server or the network to it hangs: check that both are well"),
+    ("index row", "a key or an owner is too long: PostgreSQL looks up at most 2700 bytes of them"),
     ("unexpected keyword argument", f"{SETTING} has an option that the driver does not know: leave it out"),
 )
 _OTHER_ADVICE = f"check {SETTING} and that the database runs"

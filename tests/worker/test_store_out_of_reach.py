@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from volery.queue import JobStore
+from volery import metrics
+from volery.queue import JobStore, Publication
 from volery.units import Lease, StoreError
 from volery.worker.admission import Admission
 from worker.stubs import Bench
 
 
-class Away:
-    """A store that cannot be reached for so many pulls."""
+class Behind:
+    """A store that fails so many times in some way."""
 
     def __init__(self, store: JobStore, times: int) -> None:
         self._store = store
@@ -23,6 +25,10 @@ class Away:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+
+class Away(Behind):
+    """A store that cannot be reached for so many pulls."""
 
     async def pull(self, worker: str, limit: int, lease_seconds: float) -> list[Lease]:
         if self.refused < self._times:
@@ -60,3 +66,40 @@ async def test_a_burst_gives_up_after_a_few_attempts(bench: Bench, waits: list[f
     with pytest.raises(StoreError, match="the database is away"):
         await bench.worker(store=away, lanes=1).run()
     assert away.refused == len(waits) + 1 == 6
+
+
+async def test_a_commit_whose_answer_was_lost_is_told_as_done_and_no_lease_as_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deaf(Behind):
+        async def complete(self, publications: Sequence[Publication]) -> frozenset[str]:
+            committed = await self._store.complete(publications)
+            if self.refused < self._times:
+                self.refused += 1
+                raise StoreError("the connection was cut")
+            return committed
+
+    await bench.submit(0.1)
+    lost = metrics.LEASES_LOST._value.get()
+    worker = bench.worker(store=Deaf(bench.store, times=1), lanes=1)
+    monkeypatch.setattr("volery.worker.publication._COMMIT_RETRY_SECONDS", 0.0)
+    await worker.run()
+    record = await bench.store.get("u0")
+    assert record is not None
+    assert [one.published and one.published.artifact for one in bench.ended] == [record.artifact]
+    assert metrics.LEASES_LOST._value.get() == lost
+
+
+async def test_a_commit_that_failed_under_a_lease_that_is_gone_is_not_told_as_done(bench: Bench) -> None:
+    class Taken(Behind):
+        async def complete(self, publications: Sequence[Publication]) -> frozenset[str]:
+            if self.refused < self._times:
+                self.refused += 1
+                await self._store.cancel(all_unfinished=True)
+                raise StoreError("the connection was cut")
+            return await self._store.complete(publications)
+
+    await bench.submit(0.1)
+    await bench.worker(store=Taken(bench.store, times=1)).run()
+    assert bench.ended == []
+    assert await bench.endings() == {"u0": ["cancelled"]}

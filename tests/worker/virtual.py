@@ -262,6 +262,10 @@ class VirtualStore:
             self._end(row, UnitState.DONE, "done")
         return done
 
+    async def get(self, key: str) -> None:
+        """Of a unit whose commit failed: it names no result, since a store that is away does nothing."""
+        await self._takes(self._call_s)
+
     async def reject(self, token: str, reason: Reason, error: str) -> bool:
         await self._takes(self._call_s)
         held = self._held([token])

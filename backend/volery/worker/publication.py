@@ -192,16 +192,32 @@ class Publisher:
         """Commit results in one batch, trying again while the store is away and the leases hold."""
         for slot, _ in written:
             slot.held.settling = True
+        is_first = True
         while held := [(slot, publication) for slot, publication in written if self._keeper.check(slot.held)]:
             try:
                 committed = await self._store.complete([publication for _, publication in held])
+                if not is_first:
+                    committed |= await self._committed_unheard(held, committed)
             except StoreError as error:
+                is_first = False
                 log.warning("commit failed; trying again while the leases hold", error=str(error))
                 await asyncio.sleep(_COMMIT_RETRY_SECONDS)
                 continue
             for slot, publication in held:
                 self._committed(slot, publication, publication.token in committed)
             return
+
+    async def _committed_unheard(
+        self, held: Sequence[tuple[Slot, Publication]], committed: frozenset[str]
+    ) -> frozenset[str]:
+        """Leases whose commit took earlier, though its answer was lost: their units name the results."""
+        unheard = set()
+        for slot, publication in held:
+            if publication.token not in committed:
+                record = await self._store.get(slot.unit.key)
+                if record is not None and record.artifact == publication.artifact:
+                    unheard.add(publication.token)
+        return frozenset(unheard)
 
     def _committed(self, slot: Slot, publication: Publication, took: bool) -> None:
         if not took:

@@ -108,6 +108,16 @@ def test_a_jump_that_lands_too_late_is_not_trusted(kind: str, monkeypatch: pytes
     np.testing.assert_array_equal(decoded(late_speech(kind), Clip(31.2345, 33.1)).samples, expected)
 
 
+@pytest.mark.parametrize("clip", [Clip(43.0, 48.0), Clip(50.0, 52.0), Clip(80.0, None)])
+def test_a_late_clip_of_ogg_files_one_after_the_other_is_found(clip: Clip) -> None:
+    content = late_speech("ogg flac") + encode(chatter(45.0, 44_100, seed=2), 44_100, "ogg flac")
+    whole, part = decoded(content), decoded(content, clip)
+    assert whole.duration_s == pytest.approx(90.0)
+    assert part.duration_s == pytest.approx((clip.end_s or 90.0) - clip.start_s)
+    first = round(clip.start_s * 16_000)
+    np.testing.assert_allclose(part.samples[800:8_000], whole.samples[first + 800 : first + 8_000], atol=1e-2)
+
+
 def test_a_late_clip_does_not_read_what_lies_before_it() -> None:
     class Counting(io.BytesIO):
         taken = 0

@@ -137,8 +137,12 @@ class AudioFile:
         return total > seconds
 
     def jump(self, first: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
-        """Frames from shortly before `seconds` of a file whose first frame is `first`; none where that fails."""
-        if self._is_exact and first.pts is not None:
+        """Frames from shortly before `seconds` of a file whose first frame is `first`; none where that fails.
+
+        Not beyond the length that is claimed: several Ogg files one after the other claim none, and a jump would
+        never leave the first.
+        """
+        if self._is_exact and first.pts is not None and seconds < (self.claimed_s or 0.0):
             target = min(first.pts + int((seconds - _RUN_UP_SECONDS) / self._time_base), _LAST_TIMESTAMP)
             try:
                 self._container.seek(target, stream=self._audio)

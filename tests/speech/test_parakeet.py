@@ -205,6 +205,23 @@ def test_a_batch_that_does_not_fit_is_halved_and_what_follows_too(
     assert rows == [8, 4, 2, 2, 2, 2, 2]
 
 
+def test_memory_that_runs_out_while_the_decoder_makes_room_for_itself_leaves_it_usable(
+    filling: Callable[[int, float], ParakeetEngine], talk: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = [window(talk[n * 3200 : n * 3200 + 16_000]) for n in range(40, 44)]
+    expected, engine = filling(2, 2.0).transcribe(windows), filling(4, 2.0)
+    predict, calls = engine.model.decoder.predict, []
+
+    def small_memory(*given: Any, **named: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return predict(*given, **named)
+
+    monkeypatch.setattr(engine.model.decoder, "predict", small_memory)
+    assert texts(engine.transcribe(windows)) == texts(expected)
+
+
 def test_a_window_that_does_not_fit_alone_fails_its_unit_as_transient(
     nemo_file: Path, talk: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:

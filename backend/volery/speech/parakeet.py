@@ -121,9 +121,15 @@ class ParakeetEngine:
                     raise
             else:
                 continue
-            torch.cuda.empty_cache()
+            self._make_room()
             return hypotheses + self._decode(windows[first:], shape.halved())
         return hypotheses
+
+    def _make_room(self) -> None:
+        """Give memory back, and what the decoder may have half made for itself: later batches would break on it."""
+        if not self.guard.captures:
+            computer_of(self.model).reset_cuda_graphs_state()
+        torch.cuda.empty_cache()
 
     @torch.inference_mode()
     def _batch(self, windows: Sequence[SpeechWindow], shape: BatchShape) -> list[Hypothesis]:

@@ -25,7 +25,7 @@ from audio.sounds import (
 )
 from volery.audio import decode, probe_seconds
 from volery.audio.samples import Resampler
-from volery.units import Reason, UnitFailed, UnitRejected
+from volery.units import Clip, Reason, UnitFailed, UnitRejected
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -214,6 +214,12 @@ def test_tags_may_hold_any_bytes() -> None:
 @pytest.mark.parametrize("content", [b"", wav(tone(0.0, 16_000), 16_000)])
 def test_a_file_without_a_sample_is_empty(content: bytes) -> None:
     assert rejection(content) is Reason.AUDIO_EMPTY
+
+
+def test_a_file_too_short_to_resample_is_empty_and_no_bad_clip() -> None:
+    content = wav(tone(0.0005, 48_000), 48_000)
+    assert rejection(content) is Reason.AUDIO_EMPTY
+    assert rejection(content, Clip(0.0004, None)) is Reason.AUDIO_BAD_CLIP
 
 
 def test_the_place_where_a_stream_stands_does_not_matter() -> None:

@@ -79,7 +79,7 @@ def decode(stream: BinaryIO, uri: str, *, clip: Clip | None, max_seconds: float)
         cut = _Cut(clip, start_s)
         samples = _collect(frames, cut, uri, max_seconds)
         if not len(samples) or file.is_chance(cut.position_s):
-            raise _nothing(file, cut, uri)
+            raise _nothing(file, cut, clip, uri)
         truncated = file.damaged or (not cut.is_complete and file.breaks_off(cut.position_s))
         return Decoded(samples, file.container, file.codec, cut.rate, cut.channels, truncated)
 
@@ -185,10 +185,15 @@ def _too_long(uri: str, max_seconds: float) -> UnitRejected:
     )
 
 
-def _nothing(file: AudioFile, cut: _Cut, uri: str) -> UnitRejected:
+def _nothing(file: AudioFile, cut: _Cut, clip: Clip, uri: str) -> UnitRejected:
     if file.is_chance(cut.position_s) or (not cut.position_s and (file.damaged or file.claimed_s)):
         return undecodable(uri)
+    if cut.position_s and not clip.start_s and not cut.is_complete:
+        return UnitRejected(
+            Reason.AUDIO_EMPTY, f"{uri} holds {1000 * cut.position_s:.2g} ms of audio, too little to hear"
+        )
     if cut.position_s:
-        why = "is shorter than a sample" if cut.is_complete else f"starts after the audio's end, {cut.position_s:.3f} s"
+        within = clip.start_s < cut.position_s
+        why = "is shorter than a sample" if within else f"starts after the audio's end, {cut.position_s:.3f} s"
         return UnitRejected(Reason.AUDIO_BAD_CLIP, f"the clip of {uri} {why}")
     return UnitRejected(Reason.AUDIO_EMPTY, f"{uri} holds a header and not a single sample")

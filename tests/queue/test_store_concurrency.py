@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from queue_database import Database, units_named
+from queue_database import Database, unit, units_named
 from queue_processes import processes, work, work_in_process
 
 from volery.queue import JobStore, Publication
+from volery.queue.engine import create_engine, parse_url, writing
 from volery.units import RefundReason, ResultClass, UnitState
 
 UNITS = [f"u{number}" for number in range(300)]
@@ -78,3 +79,19 @@ async def test_a_task_cancelled_in_a_pull_leaves_a_store_that_works(store: JobSt
     assert len(await store.pull("w", 8, 60)) == 8
     live = [grant for grant in await store.grants() if grant.ended_at is None]
     assert len(live) == (await store.counts()).by_state[UnitState.LEASED]
+
+
+async def test_work_on_a_file_is_finished_though_nobody_waits_for_it_any_more(sqlite: Database) -> None:
+    store = await sqlite.open()
+    await store.submit([unit("a")])
+    engine = create_engine(parse_url(sqlite.url))
+    async with writing(engine).begin():  # others wait for their turn
+        pulling = asyncio.create_task(store.pull("w", 1, 60))
+        await asyncio.sleep(0)
+        pulling.cancel()
+        await asyncio.wait([pulling])
+    await engine.dispose()
+    await store.close()
+    store = await sqlite.open()
+    assert (await store.counts()).by_state == {UnitState.LEASED: 1}
+    await store.close()

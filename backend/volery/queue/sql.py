@@ -82,6 +82,7 @@ class SqlJobStore:
         """Release connections, and wait for no server that is silent."""
         if self._listener is not None:
             await self._listener.close()
+        await self._transactions.settle()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if self._embedded else _FAREWELL_SECONDS):
                 await self._engine.dispose()

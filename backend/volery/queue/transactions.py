@@ -1,12 +1,14 @@
 """Transactions that begin again where nothing was committed, and that never wait for ever.
 
 On PostgreSQL a statement that is sent alone commits by itself, in one round trip instead of three.
+On SQLite work on a few units that was begun is finished, whoever stops waiting for it: a statement
+that is abandoned in the middle may keep the file locked for as long as the process lives.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Executable, RowMapping
@@ -49,24 +51,26 @@ class Transactions:
         self._committer = committing(self._writer)
         self._reader = committing(engine)
         self._url = url
-        self._patience = None if is_embedded(url) else _PATIENCE_SECONDS
+        self._finishes = is_embedded(url)
+        self._patience = None if self._finishes else _PATIENCE_SECONDS
+        self._begun: set[asyncio.Task[Any]] = set()
 
     async def read(self, work: Work[T]) -> T:
         """Run work that changes nothing."""
-        return await self._run(self._reader, work, self._patience)
+        return await self._run(self._reader, work)
 
     async def write(self, work: Work[T]) -> T:
         """Run work on a few units."""
-        return await self._run(self._writer, work, self._patience)
+        return await self._run(self._writer, work)
 
     async def write_many(self, work: Work[T]) -> T:
-        """Run work on any number of units, however long it takes."""
+        """Run work on any number of units, however long it takes, or until it is cancelled."""
 
         async def unhurried(conn: AsyncConnection) -> T:
             await take_time(conn)
             return await work(conn)
 
-        return await self._run(self._writer, unhurried, None)
+        return await self._try(self._writer, unhurried, None, _came_to_nothing)
 
     async def send(self, statement: Executable, parameters: Mapping[str, Any]) -> Sequence[RowMapping]:
         """Run one statement on a few units, which commits by itself; its rows."""
@@ -74,15 +78,31 @@ class Transactions:
         async def execute(conn: AsyncConnection) -> Sequence[RowMapping]:
             return (await conn.execute(statement, parameters)).mappings().all()
 
-        return await self._run(self._committer, execute, self._patience, may_repeat=_was_undone)
+        return await self._run(self._committer, execute, may_repeat=_was_undone)
+
+    async def settle(self) -> None:
+        """Wait for work that nobody waits for any more."""
+        if self._begun:
+            await asyncio.wait(self._begun)
 
     async def _run(
+        self, engine: AsyncEngine, work: Work[T], *, may_repeat: Callable[[DBAPIError], bool] = _came_to_nothing
+    ) -> T:
+        trying = self._try(engine, work, self._patience, may_repeat)
+        return await (self._finish(trying) if self._finishes else trying)
+
+    async def _finish(self, trying: Coroutine[Any, Any, T]) -> T:
+        begun = asyncio.create_task(trying)
+        self._begun.add(begun)
+        begun.add_done_callback(self._begun.discard)
+        return await asyncio.shield(begun)
+
+    async def _try(
         self,
         engine: AsyncEngine,
         work: Work[T],
         patience: float | None,
-        *,
-        may_repeat: Callable[[DBAPIError], bool] = _came_to_nothing,
+        may_repeat: Callable[[DBAPIError], bool],
     ) -> T:
         with store_errors(self._url):
             async with asyncio.timeout(patience):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import socket
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -11,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 
 import pytest
+from structlog.testing import capture_logs
 
 from volery import metrics
 from volery.units import ConfigurationError, PreparedUnit, Transcript, UnitError
 from volery.worker import health as health_module
+from volery.worker.board import Board
 from volery.worker.health import Health
 from volery.worker.probes import ProbeServer, _Handler
 from worker.stubs import Bench, digest_each
@@ -154,8 +158,78 @@ def test_a_group_counts_as_stuck_in_proportion_to_its_audio(
     assert health.unhealthy() is None
 
 
-def test_an_unknown_path_says_what_there_is(server: ProbeServer) -> None:
-    assert get(server, "/nothing")[0] == 404
+def test_an_unknown_path_says_what_there_is(server: ProbeServer, health: Health) -> None:
+    assert get(server, "/nothing") == (404, "try /metrics, /healthz or /readyz\n")
+    with_a_page = ProbeServer(health, "127.0.0.1", 0, board=Board())
+    assert get(with_a_page, "/nothing") == (404, "try /, /metrics, /healthz or /readyz\n")
+    with_a_page.close()
+
+
+def head(server: ProbeServer, path: str) -> tuple[int, int | None, bytes]:
+    """The status of an answer to HEAD, the length that it claims, and what there is of a body."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+        client.sendall(f"HEAD {path} HTTP/1.0\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        claimed, body = answer.length, answer.fp.read()
+        return answer.status, claimed, body
+
+
+def test_a_head_request_is_answered_as_a_get_without_the_body(health: Health) -> None:
+    server = ProbeServer(health, "127.0.0.1", 0, board=Board())
+    for path, status in {"/": 200, "/healthz": 200, "/readyz": 503, "/metrics": 200, "/nothing": 404}.items():
+        answered, claimed, body = head(server, path)
+        assert (answered, body) == (status, b""), path
+        assert claimed, path
+    server.close()
+
+
+class Held:
+    """Makes `/healthz` wait, as a slow answer does, and remembers the thread that answers."""
+
+    def __init__(self, health: Health, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.go_on = threading.Event(), threading.Event()
+        self.thread = threading.current_thread()
+        self.error: Exception | None = None
+        monkeypatch.setattr(health, "unhealthy", self._wait)
+
+    def _wait(self) -> str | None:
+        self.thread = threading.current_thread()
+        self.asked.set()
+        self.go_on.wait()
+        if self.error is not None:
+            raise self.error
+        return None
+
+    def hang_up_on(self, server: ProbeServer) -> None:
+        """Ask and be gone before the answer; returns when nobody is answered any more."""
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            self.asked.wait()
+        self.go_on.set()
+        self.thread.join()
+
+
+def test_a_client_that_hangs_up_leaves_nothing_in_the_log(
+    server: ProbeServer, health: Health, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = Held(health, monkeypatch)
+    with capture_logs() as logs:
+        held.hang_up_on(server)
+    assert logs == []
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_answer_that_fails_is_one_line_of_the_log(
+    server: ProbeServer, health: Health, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = Held(health, monkeypatch)
+    held.error = RuntimeError("no verdict")
+    with capture_logs() as logs:
+        held.hang_up_on(server)
+    assert [(line["event"], line["exc_info"]) for line in logs] == [("unexpected failure of a probe", held.error)]
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_client_that_says_nothing_keeps_no_thread_for_ever(

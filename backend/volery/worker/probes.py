@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import socket
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import Any
 
+import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from volery.units import ConfigurationError
 from volery.worker.board import Board
 from volery.worker.health import Health
 from volery.worker.page import page
+
+log = structlog.get_logger(__name__)
 
 
 class ProbeServer:
@@ -32,7 +37,7 @@ class ProbeServer:
             ConfigurationError: the address cannot be had.
         """
         handler = type("Handler", (_Handler,), {"health": health, "registry": registry, "board": board})
-        server = _Server6 if ":" in host else ThreadingHTTPServer
+        server = _Server6 if ":" in host else _Server
         try:
             self._server = server((host, port), handler)
         except (OSError, OverflowError) as error:
@@ -53,7 +58,15 @@ class ProbeServer:
         self._server.server_close()
 
 
-class _Server6(ThreadingHTTPServer):
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what ended an answer in a line, and nothing where the client hung up."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError):
+            log.error("unexpected failure of a probe", exc_info=error)
+
+
+class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
@@ -75,7 +88,11 @@ class _Handler(BaseHTTPRequestHandler):
             case "/" if self.board is not None:
                 self._answer(200, page(self.board, self.health).encode(), "text/html; charset=utf-8")
             case _:
-                self._answer(404, b"try /metrics, /healthz or /readyz\n")
+                page_too = "/, " if self.board is not None else ""
+                self._answer(404, f"try {page_too}/metrics, /healthz or /readyz\n".encode())
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def _verdict(self, trouble: str | None) -> None:
         self._answer(200 if trouble is None else 503, f"{trouble or 'ok'}\n".encode())
@@ -85,7 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Probes come every few seconds; they are not worth a line each."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 from command_line import Cli, result_of
@@ -117,3 +120,52 @@ def test_a_result_that_is_gone_is_named_and_the_others_are_printed(cli: Cli) -> 
     assert result.exit_code == 4
     assert json.loads(result.stdout)["key"] == "here"
     assert "the result of gone" in result.stderr
+
+
+DAMAGED = [
+    b"",
+    b"{}",
+    b"[]",
+    b'"s"',
+    b'{"key": "damaged", "cla',
+    b"\x00\xff\xfe junk",
+    b'{"key": "other", "class": "speech"}',
+    b"[" * 99999,
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=range(len(DAMAGED)))
+@pytest.mark.parametrize("formats", ["json", "txt,json"])
+def test_a_result_that_is_damaged_is_named_and_the_others_are_written(cli: Cli, content: bytes, formats: str) -> None:
+    cli.finish("damaged", "whole")
+    artifact = cli.records()[0].artifact
+    assert artifact is not None
+    (cli.folder / "store" / "artifacts" / artifact).write_bytes(content)
+    result = cli("results", "-o", "out", "--format", formats)
+    assert result.exit_code == 4
+    assert f"the result of damaged: {artifact} is damaged" in " ".join(result.stderr.split())
+    assert {path.stem for path in (cli.folder / "out").iterdir()} == {"whole"}
+
+
+def test_a_result_says_nothing_of_its_units_state(cli: Cli) -> None:
+    cli.finish("talk")
+    artifact = cli.records()[0].artifact
+    path = cli.folder / "store" / "artifacts" / str(artifact)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "state": "dead", "attempts": 9}))
+    document = json.loads(cli("results", "--key", "talk").stdout)
+    assert (document["state"], document["attempts"]) == ("done", 0)
+
+
+def test_an_output_folder_without_room_is_said_to_be_and_keeps_no_half_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_text(path: Path, text: str, **_: object) -> None:
+        path.write_bytes(text.encode()[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    cli.finish("first", "second")
+    monkeypatch.setattr(Path, "write_text", write_text)
+    result = cli("results", "-o", "out")
+    assert result.exit_code == 3
+    assert "first.json: No space left on device" in " ".join(result.stderr.split())
+    assert list((cli.folder / "out").iterdir()) == []

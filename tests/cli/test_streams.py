@@ -26,6 +26,14 @@ def test_a_closed_stream_is_no_reason_for_a_traceback(tmp_path: Path, command: s
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize("command", ['"$V" status > /dev/full', '"$V" status --json > /dev/full'])
+def test_output_without_room_is_said_to_have_none(tmp_path: Path, command: str) -> None:
+    assert run('"$V" db upgrade', tmp_path).returncode == 0
+    ran = run(command, tmp_path)
+    assert (ran.returncode, "Traceback" in ran.stderr) == (3, False)
+    assert "volery: cannot write what was asked for: No space left on device" in ran.stderr
+
+
 def test_a_stream_that_is_not_utf_8_takes_every_key(tmp_path: Path) -> None:
     (tmp_path / "größe.wav").write_bytes(b"RIFF")
     ran = run('"$V" submit größe.wav --json', tmp_path, PYTHONIOENCODING="ascii")

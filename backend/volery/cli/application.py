@@ -21,7 +21,7 @@ from volery.cli.gate import gate
 from volery.cli.gc import gc
 from volery.cli.models import models
 from volery.cli.operate import cancel, db, requeue
-from volery.cli.output import drop_output, say_error, write
+from volery.cli.output import drop_output, is_full, say_error, write
 from volery.cli.referee import referee
 from volery.cli.results import results
 from volery.cli.status import status
@@ -49,6 +49,12 @@ class _Commands(TyperGroup):
         except BrokenPipeError as error:
             drop_output()
             raise typer.Exit(ExitCode.PIPE_CLOSED) from error
+        except OSError as error:
+            if not is_full(error):
+                raise
+            drop_output()
+            say_error(f"cannot write what was asked for: {error.strerror}")
+            raise typer.Exit(ExitCode.CONFIGURATION) from error
         return outcome
 
 

@@ -47,6 +47,10 @@ class UsageError(VoleryError):
     """The command line or its input files make no sense; nothing was changed."""
 
 
+class OutputError(VoleryError):
+    """There is no room for what a command prints or writes."""
+
+
 class UnknownUnitError(VoleryError):
     """A unit was named that the store does not hold."""
 
@@ -59,6 +63,7 @@ _CODES: tuple[tuple[type[VoleryError], ExitCode], ...] = (
     (UsageError, ExitCode.USAGE),
     (KeyConflictError, ExitCode.USAGE),
     (StoreError, ExitCode.STORE),
+    (OutputError, ExitCode.CONFIGURATION),
     (ConfigurationError, ExitCode.CONFIGURATION),
     (QuarantineError, ExitCode.QUARANTINED),
 )

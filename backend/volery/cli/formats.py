@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from volery.cli.exits import UsageError
+from volery.cli.exits import OutputError, UsageError
+from volery.cli.output import is_full
 from volery.export import Format, export
 from volery.results import UnitResult
 
@@ -49,8 +50,13 @@ def write_file(path: Path, text: str) -> None:
 
     Raises:
         UsageError: it cannot be written.
+        OutputError: there is no room for it; a part that was written is removed.
     """
     try:
         path.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        said = f"cannot write {path}: {error.strerror}"
+        if is_full(error):
+            path.unlink(missing_ok=True)
+            raise OutputError(said) from error
+        raise UsageError(said) from error

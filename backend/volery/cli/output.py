@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -54,6 +55,11 @@ def write_json(document: Any, *, indent: int | None = None) -> None:
     write(json.dumps(document, ensure_ascii=False, indent=indent) + "\n")
 
 
+def is_full(error: OSError) -> bool:
+    """Whether something could not be written for want of room."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def drop_output() -> None:
-    """Send what is still buffered nowhere: the reader of standard output has gone."""
+    """Send what is still buffered nowhere: nobody can read it any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

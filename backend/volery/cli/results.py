@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from volery.artifacts import open_results
 from volery.artifacts.store import ResultStore
 from volery.cli.environment import load_settings
-from volery.cli.exits import ExitCode, NoResultError, UnknownUnitError, UsageError, exit_code_of
+from volery.cli.exits import ExitCode, NoResultError, OutputError, UnknownUnitError, UsageError, exit_code_of
 from volery.cli.formats import FORMATS_HELP, make_folder, parse_formats, write_export, write_file
 from volery.cli.output import say, say_error, write, write_json
 from volery.cli.states import parse_states
@@ -80,11 +81,11 @@ class _Delivery:
             else:
                 self._deliver_export(_parsed(document, record), format)
 
-    def _document(self, record: UnitRecord) -> bytes | None:
+    def _document(self, record: UnitRecord) -> dict[str, Any] | None:
         if record.state is not UnitState.DONE or record.artifact is None:
             return None
         try:
-            return self.results.read(record.artifact)
+            return _fields(self.results.read(record.artifact), record)
         except StoreError as error:
             raise StoreError(f"the result of {record.unit.key}: {error}") from error
 
@@ -104,7 +105,19 @@ class _Delivery:
             write_export(result, format, self.output / file_name(result.key, format))
 
 
-def merged(record: UnitRecord, document: bytes | None) -> dict[str, Any]:
+def _fields(document: bytes, record: UnitRecord) -> dict[str, Any]:
+    """The fields of a result, of whatever version."""
+    with suppress(ValueError, RecursionError):
+        fields = json.loads(document)
+        if isinstance(fields, dict) and fields.get("key") == record.unit.key and "class" in fields:
+            return fields
+    raise StoreError(
+        f"{record.artifact} is damaged, {len(document)} bytes that are no result of this unit: bring the object back "
+        f"from a backup, or transcribe the unit again with `volery requeue`"
+    )
+
+
+def merged(record: UnitRecord, document: dict[str, Any] | None) -> dict[str, Any]:
     """The one object that says everything of a unit: its report, and its result's own fields."""
     report = UnitReport(
         key=record.unit.key,
@@ -114,12 +127,12 @@ def merged(record: UnitRecord, document: bytes | None) -> dict[str, Any]:
         attempts=record.attempts,
         owner=record.unit.owner,
     ).model_dump(mode="json", exclude_none=True)
-    return report | (json.loads(document) if document else {})
+    return report | (document or {}) | report
 
 
-def _parsed(document: bytes, record: UnitRecord) -> UnitResult:
+def _parsed(document: dict[str, Any], record: UnitRecord) -> UnitResult:
     try:
-        return UnitResult.model_validate_json(document)
+        return UnitResult.model_validate(document)
     except ValidationError as error:
         raise StoreError(
             f"the result of {record.unit.key} is not one that this version reads "
@@ -145,7 +158,7 @@ async def _every(store: JobStore, states: Sequence[UnitState], delivery: _Delive
         try:
             delivery.deliver(record)
             delivered += 1
-        except UsageError:
+        except (UsageError, OutputError):
             raise
         except VoleryError as error:
             say_error(str(error))

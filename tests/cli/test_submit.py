@@ -33,6 +33,12 @@ def test_a_folder_is_searched_for_audio_and_what_is_skipped_is_said(cli: Cli) ->
     assert "calls/notes.txt" in result.stderr
 
 
+def test_hidden_folders_are_not_searched(cli: Cli) -> None:
+    touch(cli.folder, ["calls/one.wav", "calls/.trash/two.wav", ".named/three.wav"])
+    cli("submit", "calls", ".named")
+    assert names(cli) == ["one.wav", "three.wav"]
+
+
 def test_a_file_that_is_named_is_taken_whatever_it_is_called(cli: Cli) -> None:
     touch(cli.folder, ["dump.bin"])
     assert cli("submit", "dump.bin").exit_code == 0

@@ -26,7 +26,7 @@ AUDIO_EXTENSIONS = frozenset(f".{extension}" for extension in _EXTENSIONS.split(
 
 @dataclass
 class Collected:
-    """The units that were named, in order, and the files in folders that are not audio."""
+    """The units that were named, in order, and the files in folders that are hidden or not named like audio; hidden folders are not searched."""
 
     units: list[Unit] = field(default_factory=list)
     skipped: list[Path] = field(default_factory=list)
@@ -103,7 +103,7 @@ def _manifest(path: Path, options: dict[str, Any]) -> list[Unit]:
 
 def _audio_under(folder: Path, skipped: list[Path]) -> Iterator[Path]:
     for root, folders, files in os.walk(folder, onerror=_refuse):
-        folders.sort()
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
         for file in sorted(files):
             path = Path(root, file)
             if path.suffix.lower() in AUDIO_EXTENSIONS and not file.startswith("."):

@@ -96,4 +96,4 @@ def _print(found: Collected, submitted: Submitted) -> None:
 
 def _files(paths: list[Path]) -> str:
     names = ", ".join(str(path) for path in paths[:5]) + (" …" if len(paths) > 5 else "")
-    return f"{len(paths)} file{'s' if len(paths) > 1 else ''} not named like audio: {names}"
+    return f"{len(paths)} file{'s' if len(paths) > 1 else ''} hidden or not named like audio: {names}"

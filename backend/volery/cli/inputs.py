@@ -26,7 +26,7 @@ AUDIO_EXTENSIONS = frozenset(f".{extension}" for extension in _EXTENSIONS.split(
 
 @dataclass
 class Collected:
-    """The units that were named, in order, and the files in folders that are hidden or not named like audio; hidden folders are not searched."""
+    """The units that were named, in order, and the files in folders that are hidden or not named like audio."""
 
     units: list[Unit] = field(default_factory=list)
     skipped: list[Path] = field(default_factory=list)

@@ -44,8 +44,9 @@ def test_a_machine_that_will_do_passes(doctor: Doctor, cli: Cli) -> None:
     assert {checks[name]["verdict"] for name in names} == {"ok"}
 
 
-def test_a_store_that_cannot_be_used_fails_and_says_what_to_do(doctor: Doctor) -> None:
-    code, checks = doctor(DATABASE_URL="postgresql://ann:secret@127.0.0.1:1/db")
+@pytest.mark.parametrize("url", ["postgresql://ann:secret@127.0.0.1:1/db", "postgresql://ann:p@ss/secret@127.0.0.1/db"])
+def test_a_store_that_cannot_be_used_fails_and_says_what_to_do(doctor: Doctor, url: str) -> None:
+    code, checks = doctor(DATABASE_URL=url)
     assert (code, checks["Job store"]["verdict"]) == (3, "failed")
     assert "BATCH_PIPELINE_DATABASE_URL" in checks["Job store"]["advice"]
     assert "secret" not in str(checks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sqlite3
 from pathlib import Path
@@ -35,9 +36,51 @@ async def test_what_is_no_url_is_named_by_its_setting(url: str) -> None:
     assert PASSWORD not in said
 
 
-async def test_a_password_with_an_at_sign_is_not_taken_for_a_host() -> None:
-    said = await refusal(f"postgresql://me:one@{PASSWORD}@host/db")
-    assert "%40" in said
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "me:one@{}@host/db",
+        "me:one@{}/two#three@host/db",
+        "me:one@host/{}@host/db",
+        "me:one@{}:12/two@host/db",
+        "me:one@{}?two@host/db",
+        "me:one@{}?two=three@host/db",
+        "m/e:{}@host/db",
+        "host:5432/db?password=one@{}",
+        "host?password=one@{}",
+    ],
+)
+async def test_a_password_with_an_at_sign_is_taken_for_no_host_database_or_option(rest: str) -> None:
+    said = await refusal("postgresql://" + rest.format(PASSWORD))
+    assert "percent-encode special characters" in said
+    assert "@ as %40, / as %2F" in said
+    assert not {PASSWORD, "two", "three"} & set(re.split(r"\W", said))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me%40there:one%40two%2Fthree@host/d%40b",
+        "postgresql://me@there:one@host/db",
+        "postgresql://me:o/n?e#@host/db",
+        "postgresql://host/db?user=me@there&password=one@two",
+    ],
+)
+def test_a_url_that_reads_one_way_is_taken(url: str) -> None:
+    assert parse_url(url).host == "host"
+
+
+def test_an_option_that_may_be_the_rest_of_a_password_is_not_shown() -> None:
+    url = parse_url(f"postgresql://host/db?password=one&{PASSWORD}=")
+    with pytest.raises(StoreError, match="has an option that the driver does not know") as raised, store_errors(url):
+        raise TypeError(f"connect() got an unexpected keyword argument '{PASSWORD}'")
+    assert PASSWORD not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["sqlite://folder/volery.db", f"sqlite://me:one@{PASSWORD}/two@host/volery.db"])
+async def test_a_file_has_no_host(url: str) -> None:
+    said = await refusal(url)
+    assert "write sqlite:////folder/volery.db" in said
     assert PASSWORD not in said
 
 

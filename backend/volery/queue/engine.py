@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from volery.queue.errors import SETTING, describe, store_errors
 from volery.units import NoStoreError, StoreError
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+_USER = re.compile(r"[^:/]*(?::[^@]*)?@")  # where SQLAlchemy ends it
+_OPTION = re.compile(r"[?&]\w+=")
 _BUSY_SECONDS = 60.0  # how long one process waits while others write
 _WRITING = "volery_writing"
 _CONNECT_SECONDS = 10.0
@@ -41,14 +44,28 @@ def parse_url(text: str) -> URL:
         raise StoreError(
             f"{SETTING} is not a database URL; write sqlite:////folder/volery.db or postgresql://user@host/database"
         ) from None
-    if "@" in (url.host or ""):  # part of a password, which no message may hold
-        raise StoreError(f"{SETTING} holds more than one @: write one in a user or password as %40")
     backend = url.drivername.partition("+")[0]
     if backend not in _DRIVERS:
         raise StoreError(f"{SETTING} names {backend!r}; Volery runs on sqlite and postgresql")
+    if backend == "sqlite" and (url.username or url.host):
+        raise StoreError(f"{SETTING} has a host, and a file has none: write sqlite:////folder/volery.db, four slashes")
+    if backend != "sqlite" and _is_cut_wrongly(text):  # a message may show what is taken for the host or the database
+        raise StoreError(
+            f"{SETTING} cannot be read: percent-encode special characters in its user, its password and its options "
+            "(@ as %40, / as %2F, ? as %3F, # as %23)"
+        )
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         raise StoreError(f"{SETTING} names no file: a store in memory cannot be shared between connections")
     return url.set(drivername=_DRIVERS[backend])
+
+
+def _is_cut_wrongly(text: str) -> bool:
+    """Whether the user or the password, holding an `@` of its own, ends somewhere else than was meant."""
+    rest = text.partition("://")[2]
+    user = _USER.match(rest)
+    if user is None:
+        return "@" in rest.partition("?")[0]
+    return "@" in rest[user.end() :] or _OPTION.search(user[0]) is not None
 
 
 def is_embedded(url: URL) -> bool:

@@ -70,7 +70,7 @@ def _original(error: DBAPIError) -> BaseException:
     return copy.__cause__ or copy
 
 
-def _is_odd_option(error: Exception) -> bool:
+def _is_odd_option(error: BaseException) -> bool:
     return isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
 
 
@@ -78,6 +78,8 @@ def _in_words(url: URL, error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     said = lines[0] if lines else _silent(error)
     advice = next((advice for sign, advice in _ADVICE if sign in said.lower()), _OTHER_ADVICE)
+    if _is_odd_option(error) and "password" in url.query:  # perhaps the rest of one that holds an &
+        said = "it has an unknown option"
     for secret in filter(None, (url.password, url.query.get("password"))):
         said = said.replace(str(secret), "***")
     return f"{describe(url)} cannot be used: {said}; {advice}"

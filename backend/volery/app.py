@@ -152,7 +152,10 @@ async def _linger(settings: Settings, quarantine: QuarantineError) -> None:
     """Leave the reason where Kubernetes shows it and stay up to be scraped: one that nobody saw helps nobody."""
     seconds = settings.worker.quarantine_linger_seconds
     message = settings.worker.termination_message_path
-    if message.is_file():
-        message.write_text(f"quarantined: {quarantine}\n")
+    try:
+        if message.is_file():
+            message.write_text(f"quarantined: {quarantine}\n")
+    except OSError as error:
+        log.warning("cannot write the termination message", path=str(message), error=error.strerror)
     log.error("quarantined; exiting after a last scrape", reason=quarantine.reason, seconds=seconds)
     await asyncio.sleep(seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -131,6 +132,20 @@ async def test_a_wrong_mode_at_startup_quarantines_before_anything_is_leased(
     states, attempts, endings = await ended(settings)
     assert (set(states.values()), attempts, endings) == ({UnitState.READY}, {0}, [])
     assert "no_while_loops" in (tmp_path / "termination-log").read_text()
+
+
+async def test_a_termination_message_that_cannot_be_written_changes_nothing_else(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: Any) -> SpeechPipeline:
+        raise QuarantineError("decoding_mode", "wrong")
+
+    def refused(*_: Any) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(app, "load_pipeline", wrong)
+    monkeypatch.setattr(Path, "write_text", refused)
+    assert await run_worker(settings, WorkerRun(burst=True, serve_http=False)) is Ending.QUARANTINED
 
 
 async def test_a_quarantined_process_stays_up_to_be_scraped_and_fails_its_probe(

@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = ROOT / "docs" / "operating" / "alerts"
 CASES = Path(__file__).parent / "alert_cases.yaml"
 ENABLED: Values = {"prometheusRule": {"enabled": True}}
+COUNTED_ELSEWHERE: Values = {"exporter": {"enabled": False}}
+"""A further release on the job store of one that has an exporter."""
+ANOTHER_EXPORTER = (r"job=\"volery\",pod=\"exporter\"", r"job=\"first\",pod=\"exporter\"")
 OF_KUBE_STATE_METRICS = {
     "kube_deployment_spec_replicas",
     "kube_deployment_status_replicas_available",
@@ -66,7 +69,7 @@ def _run(promtool: str, folder: Path, values: Values, tests: list[dict[str, Any]
     _promtool(promtool, folder, "test", "rules", "cases.yaml")
 
 
-@pytest.mark.parametrize("values", [{}, {"exporter": {"enabled": False}}], ids=["default", "no-exporter"])
+@pytest.mark.parametrize("values", [{}, COUNTED_ELSEWHERE], ids=["default", "no-exporter"])
 def test_prometheus_takes_the_rules(values: Values, promtool: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(json.dumps({"groups": _groups(values)}), encoding="utf-8")
     _promtool(promtool, tmp_path, "check", "rules", "rules.yaml")
@@ -105,13 +108,40 @@ def test_a_switch_that_is_on_although_it_was_turned_off_raises_an_alert(
     _run(promtool, tmp_path, {"worker": {value_name(switch.setting): False}}, [case])
 
 
-def test_a_fleet_whose_queue_another_counts_misses_no_exporter(promtool: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one worker's GPU is idle while units wait",
+        "GPUs are idle and the queue runs empty now and then",
+        "units are ready and nothing ends",
+        "one of two workers gets on",
+        "workers are wanted and none becomes ready",
+    ],
+)
+def test_a_fleet_whose_queue_another_counts_has_its_alerts_from_that_count(
+    name: str, promtool: str, tmp_path: Path
+) -> None:
+    [case] = [case for case in _cases() if case["name"] == name]
+    elsewhere = json.loads(json.dumps(case).replace(*ANOTHER_EXPORTER))
+    assert elsewhere != case
+    _run(promtool, tmp_path, COUNTED_ELSEWHERE, [elsewhere])
+
+
+def test_a_fleet_whose_queue_another_counts_leaves_the_queues_alerts_to_that_one() -> None:
+    left_out = {rule["alert"] for rule in _rules()} - {rule["alert"] for rule in _rules(COUNTED_ELSEWHERE)}
+    assert left_out == {"VoleryQueueAge", "VoleryDeadUnits"}
+
+
+def test_a_fleet_whose_queue_another_counts_misses_no_exporter_and_may_be_scaled_away(
+    promtool: str, tmp_path: Path
+) -> None:
+    ready = 'batch_pipeline_ready_units{namespace="speech",job="first",pod="exporter"}'
     case = {
         "interval": "1m",
-        "input_series": [{"series": "up", "values": "1x60"}],
+        "input_series": [{"series": ready, "values": "12x60"}],
         "alert_rule_test": [{"eval_time": "50m", "alertname": "VoleryNoProgress"}],
     }
-    _run(promtool, tmp_path, {"exporter": {"enabled": False}}, [case])
+    _run(promtool, tmp_path, COUNTED_ELSEWHERE, [case])
 
 
 def test_every_series_of_an_alert_exists() -> None:

@@ -44,6 +44,13 @@ def test_a_waiting_unit_is_one_object(cli: Cli) -> None:
     assert json.loads(cli("results", "--key", "waiting").stdout)["state"] == "ready"
 
 
+def test_waiting_units_are_lines_that_say_whose_each_is(cli: Cli) -> None:
+    for owner, uri in (("support", "file:///a.wav"), ("sales", "file:///b.wav")):
+        assert cli("submit", uri, "--owner", owner).exit_code == 0
+    lines = cli("results", "--state", "ready").stdout.splitlines()
+    assert [json.loads(line)["owner"] for line in lines] == ["support", "sales"]
+
+
 def test_an_unknown_key_is_an_error(cli: Cli) -> None:
     cli("db", "upgrade")
     result = cli("results", "--key", "nobody")

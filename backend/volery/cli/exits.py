@@ -37,7 +37,11 @@ class ExitCode(IntEnum):
         "A drain took longer than `BATCH_PIPELINE_DRAIN_SECONDS`, or a second signal came: leases were given back.",
     )
     GATE_FAILED = 7, "`volery gate`, `volery referee --fail-above`: a criterion is not met."
-    SWITCH_DIFFERS = 8, "`volery flags --url`: a switch of the worker is not as asked for, or it does not report it."
+    SWITCH_DIFFERS = (
+        8,
+        "`volery flags --url`: a switch of the worker is not as asked for, or is missing among those that it reports; "
+        "where it reports none, the code is 3.",
+    )
     BUG = 70, "Volery failed in a way that it should not have; a traceback is on standard error."
     INTERRUPTED = 130, "The command was interrupted from the keyboard before its work was done."
     PIPE_CLOSED = 141, "The reader of standard output went away, as `head` does."

@@ -37,7 +37,8 @@ def flags(
 
     With --url also what it is on the live objects of a worker: on, off or inapplicable. Run it
     in the worker's own container, and what is asked for is what that worker was started with.
-    Exits with 8 where a switch is not as asked for, or is not reported.
+    Exits with 8 where a switch is not as asked for, or is missing among those that are reported;
+    with 3 where none is reported or nothing answers.
     """
     check_environment()
     shown = [*_asked(read(ProviderConfig), live_states(url) if url is not None else None)]

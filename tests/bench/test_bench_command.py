@@ -40,6 +40,41 @@ def test_a_simulated_bench_leaves_receipt_tables_page_and_results(cli: Cli, quic
     assert len(list((out / "results" / "no-prepare").glob("*.json"))) == 5
 
 
+def test_results_hold_the_arms_of_the_receipt_alone(cli: Cli, quick: str, tmp_path: Path) -> None:
+    results = tmp_path / "bench-out" / "results"
+    for others in ("mine/notes.json", "all-off/notes.txt"):  # no bench wrote these
+        (results / others).parent.mkdir(parents=True)
+        (results / others).write_text("{}")
+    for arms in ("all-off,LANES=1", "LANES=3,LANES=1"):
+        assert cli("bench", "--profile", quick, "--arms", arms, "--repeats", "1").exit_code == 0
+    assert {folder.name: len(list(folder.iterdir())) for folder in results.iterdir()} == {
+        "LANES=1": 5,
+        "LANES=3": 5,
+        "all-off": 1,
+        "mine": 1,
+    }
+
+
+def test_a_bench_that_cannot_begin_leaves_the_last_ones_results(cli: Cli, quick: str, tmp_path: Path) -> None:
+    assert cli("bench", "--profile", quick, "--arms", "LANES=1", "--repeats", "1").exit_code == 0
+    assert cli("bench", "--profile", quick, "--arms", "LANES=0", "--repeats", "1").exit_code == 3
+    assert len(list((tmp_path / "bench-out" / "results" / "LANES=1").iterdir())) == 5
+
+
+@pytest.mark.parametrize("written", ["no receipt", '{"arms": [{"name": ".."}, {"name": "../../mine"}]}'])
+def test_nothing_beyond_results_is_deleted_for_what_a_receipt_says(
+    cli: Cli, quick: str, tmp_path: Path, written: str
+) -> None:
+    out = tmp_path / "bench-out"
+    mine = [tmp_path / "mine" / "notes.json", out / "results" / "notes.json"]
+    for path in mine:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (out / "receipt.json").write_text(written)
+    assert cli("bench", "--profile", quick, "--arms", "LANES=1", "--repeats", "1").exit_code == 0
+    assert all(path.exists() for path in mine)
+
+
 def test_json_is_the_receipt(cli: Cli, quick: str, tmp_path: Path) -> None:
     run = cli("bench", "--profile", quick, "--arms", "all-on", "--repeats", "1", "--lanes", "1", "--json")
     printed = json.loads(run.stdout)

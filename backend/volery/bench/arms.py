@@ -33,7 +33,12 @@ class Arm:
     @property
     def folder(self) -> str:
         """A name for the folder of its results."""
-        return re.sub(r"[^A-Za-z0-9=+._-]", "_", self.name).lstrip(".")
+        return folder_of(self.name)
+
+
+def folder_of(arm: str) -> str:
+    """What the folder of an arm's results is called."""
+    return re.sub(r"[^A-Za-z0-9=+._-]", "_", arm).lstrip(".")
 
 
 def parse_arms(text: str) -> tuple[Arm, ...]:

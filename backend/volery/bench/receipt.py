@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from volery.results import ModelRecord
 
@@ -161,3 +161,19 @@ class Receipt(_Record):
         temporary = path.with_suffix(".tmp")
         temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
         temporary.replace(path)
+
+
+class _NamedArm(BaseModel):
+    name: str
+
+
+class _NamedArms(BaseModel):
+    arms: tuple[_NamedArm, ...]
+
+
+def arms_named_in(path: Path) -> tuple[str, ...]:
+    """The arms that a receipt of any version names; none where there is no receipt that can be read."""
+    try:
+        return tuple(arm.name for arm in _NamedArms.model_validate_json(path.read_bytes()).arms)
+    except (OSError, ValidationError):
+        return ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -167,14 +168,20 @@ def _write(benchmark: Bench, out: Path) -> None:
 
 
 class _Watcher:
-    """Shows how a benchmark goes on, and keeps the results of each arm's last run."""
+    """Shows how a benchmark goes on, and keeps the results of each arm's last run.
+
+    As its receipt replaces an earlier bench's, the results of the arms that one named go.
+    """
 
     def __init__(self, plan: Plan, out: Path, bar: rich_progress.Progress) -> None:
+        from volery.bench.receipt import arms_named_in
+
         self._plan = plan
         self._out = out
         self._bar = bar
         total = len(plan.arms) * plan.repeats * len(plan.units)
         self._task = bar.add_task("", total=total)
+        self._earlier = arms_named_in(out / "receipt.json")
 
     def doing(self, what: str) -> None:
         self._bar.update(self._task, description=what)
@@ -187,9 +194,24 @@ class _Watcher:
             self._bar.advance(self._task)
 
     def finished(self, arm: Arm, run: Run) -> None:
+        self._drop_earlier()
         results = self._out / "results" / arm.folder
         make_folder(results)
-        for old in results.glob("*.json"):
-            old.unlink()
+        _drop_results(results)
         for result in run.results:
             (results / file_name(result.key, "json")).write_bytes(result.to_json())
+
+    def _drop_earlier(self) -> None:
+        from volery.bench.arms import folder_of
+
+        for folder in filter(None, map(folder_of, self._earlier)):
+            results = self._out / "results" / folder
+            _drop_results(results)
+            with suppress(OSError):  # it is gone already, or somebody else keeps something in it
+                results.rmdir()
+        self._earlier = ()
+
+
+def _drop_results(folder: Path) -> None:
+    for old in folder.glob("*.json"):
+        old.unlink()

@@ -20,6 +20,7 @@ PREPARE, REUSE, GRAPHS, RECOVERY = (switch.environment for switch in SWITCHES)
         ("no-prepare+no-graphs", {PREPARE: "false", REUSE: "true", GRAPHS: "false", RECOVERY: "false"}),
         ("all-off+graphs", {PREPARE: "false", REUSE: "false", GRAPHS: "true", RECOVERY: "false"}),
         ("all-on+recovery", {PREPARE: "true", REUSE: "true", GRAPHS: "true", RECOVERY: "true"}),
+        ("graphs+all-on", {PREPARE: "true", REUSE: "true", GRAPHS: "true", RECOVERY: "false"}),
         ("recovery", {PREPARE: "false", REUSE: "false", GRAPHS: "false", RECOVERY: "true"}),
         ("no-recovery", {PREPARE: "true", REUSE: "true", GRAPHS: "true", RECOVERY: "false"}),
         ("LANES=3", {f"{PREFIX}LANES": "3"}),
@@ -49,6 +50,31 @@ def test_every_switch_has_a_short_name() -> None:
 def test_an_arm_that_makes_no_sense_is_named(name: str) -> None:
     with pytest.raises(ValueError, match=f"arm {name.replace('+', '.')}: "):
         parse_arms(f"all-on,{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("all-on+all-off", PREPARE),
+        ("prepare+no-prepare", PREPARE),
+        ("reuse+graphs+no-reuse", REUSE),
+        ("graphs+all-off", GRAPHS),
+        ("recovery+all-on", RECOVERY),
+        (f"prepare+{PREPARE}=false", PREPARE),
+        (f"{PREPARE}=false+all-on", PREPARE),
+        ("LANES=2+lanes=3", f"{PREFIX}LANES"),
+    ],
+)
+def test_an_arm_that_contradicts_itself_is_refused_and_names_the_setting(name: str, setting: str) -> None:
+    with pytest.raises(ValueError, match=f"it sets {setting} to two different values"):
+        parse_arm(name)
+
+
+def test_an_arm_may_say_a_thing_twice() -> None:
+    assert parse_arm("all-on+LANES=2+prepare+LANES=2").environment == {
+        **parse_arm("all-on").environment,
+        f"{PREFIX}LANES": "2",
+    }
 
 
 def test_what_every_run_has_of_its_own_cannot_be_set() -> None:

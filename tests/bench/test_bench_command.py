@@ -95,6 +95,7 @@ def test_no_password_reaches_the_receipt(cli: Cli, quick: str, monkeypatch: pyte
         ((), "name either a MANIFEST or a --profile"),
         (("--profile", "h100"), "choose one of l4"),
         (("--profile", "l4", "--arms", "everything"), "arm everything: everything is neither"),
+        (("--profile", "l4", "--arms", "all-on+all-off"), "BATCH_PIPELINE_PREPARE_FLIGHT_ENABLED to two"),
         (("--profile", "l4", "--io", "fetch=soon"), "fetch=soon: write SECONDS"),
         (("nowhere.jsonl",), "there is no file or folder nowhere.jsonl"),
     ],

@@ -62,33 +62,45 @@ def parse_arm(name: str) -> Arm:
     `behaviour` as they ship: what the arms say stays the same. `prepare` (or `reuse`, `graphs`,
     `recovery`) turns one on and, as the first of its kind, sets the others as `all-off` does;
     `no-prepare` turns one off and, as the first, sets the others as `all-on` does. `NAME=VALUE` is
-    any setting, with or without `BATCH_PIPELINE_`.
+    any setting, with or without `BATCH_PIPELINE_`. Words may refine an `all-on` or `all-off` before
+    them, and contradict nothing else.
 
     Raises:
         ValueError: it makes no sense.
     """
-    switches: dict[str, str] = {}
-    settings: dict[str, str] = {}
+    every: dict[str, str] = {}
+    said: dict[str, str] = {}
+    others: dict[str, str] = {}
     for word in name.split("+"):
+        if word in ("all-on", "all-off"):
+            new = _every(on=word == "all-on")
+            _refuse_contradiction(name, every | said, new)
+            every = new
+            continue
         if "=" in word:
-            settings |= _assignment(name, word)
+            new = _assignment(name, word)
         else:
-            switches |= _switches(name, word, first=not switches)
-    return Arm(name, {**switches, **settings})
+            new = _switch(name, word)
+            others = others or _every(on=word.startswith("no-"))
+        _refuse_contradiction(name, said, new)
+        said |= new
+    return Arm(name, (every or others) | said)
 
 
-def _switches(arm: str, word: str, *, first: bool) -> dict[str, str]:
-    if word in ("all-on", "all-off"):
-        return _every(on=word == "all-on")
-    off = word.startswith("no-")
+def _refuse_contradiction(arm: str, said: Mapping[str, str], new: Mapping[str, str]) -> None:
+    for name, value in new.items():
+        if said.get(name, value) != value:
+            raise ValueError(f"arm {arm}: it sets {name} to two different values; leave one of them out")
+
+
+def _switch(arm: str, word: str) -> dict[str, str]:
     switch = SHORT_NAMES.get(word.removeprefix("no-"))
     if switch is None:
         raise ValueError(
             f"arm {arm}: {word or 'an empty word'} is neither all-on, all-off, a switch ({', '.join(SHORT_NAMES)}), "
             "no- and a switch, nor NAME=VALUE"
         )
-    others = _every(on=off) if first else {}
-    return {**others, _VARIABLES[switch]: _flag(not off)}
+    return {_VARIABLES[switch]: _flag(not word.startswith("no-"))}
 
 
 def _every(*, on: bool) -> dict[str, str]:

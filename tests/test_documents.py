@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,23 @@ def test_every_command_of_a_document_exists_with_its_options(document: Path) -> 
         options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         used = {word.partition("=")[0] for word in words if re.match(r"-[a-z-]", word)}
         assert used <= options, (command.name, words)
+
+
+INSTALLATION = re.compile(r"pip install '?(\.|volery)(?:\[([a-z,]+)\])?")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md"])
+def test_the_first_installation_that_a_page_names_is_of_a_checkout(name: str) -> None:
+    found = INSTALLATION.search((ROOT / name).read_text())
+    assert found
+    assert found[1] == "."
+
+
+def test_every_extra_that_a_document_installs_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+    for document in BY_HAND:
+        named = [extra for _, some in INSTALLATION.findall(document.read_text()) for extra in some.split(",") if extra]
+        assert set(named) <= extras, document
 
 
 def test_command_lines_are_found_where_they_are_written() -> None:

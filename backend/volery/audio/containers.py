@@ -34,6 +34,9 @@ _EXACT = ("aiff", "au", "caf", "flac", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2
 # In these only PCM is exact: the places and the length of other codecs come from a rounded number of bytes a second.
 _EXACT_FOR_PCM = ("w64", "wav")
 
+# Formats whose packets carry a time of their own, and in which recorders of calls leave out what was silent or lost.
+_TIMED = ("matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
+
 # Formats that are found by scanning for a short bit pattern: any large file holds a frame or two by chance.
 _SCANNED = ("aac", "ac3", "dts", "eac3", "mp3", "mpeg")
 _CHANCE_SECONDS = 0.1
@@ -92,6 +95,11 @@ class AudioFile:
         if self._audio.duration:
             return float(self._audio.duration * self._time_base)
         return self._container.duration / av.time_base if self._container.duration else None
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether the time of a frame says where it lies, rather than how much was decoded before it."""
+        return self.container in _TIMED
 
     def frames(self) -> Iterator[AudioFrame]:
         """Decoded frames from here to the end of the file, past whatever is damaged.

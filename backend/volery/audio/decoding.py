@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from math import isfinite
+from math import inf, isfinite
 from typing import BinaryIO
 
 import numpy as np
@@ -19,6 +19,10 @@ from volery.units import SAMPLE_RATE, Clip, Reason, UnitRejected
 # A clip that starts later than this is reached by a jump; an earlier one is reached as fast by decoding.
 _JUMP_FROM_SECONDS = 30.0
 _ROUNDING_SECONDS = 1e-6
+# Times jitter by less than this; recorders that leave out silence leave out more.
+_GAP_SECONDS = 0.2
+# How far beyond a claimed length a time is believed: damaged ones lie anywhere.
+_BEYOND_CLAIM_SECONDS = 1.0
 _NO_SAMPLES = np.empty(0, np.float32)
 
 
@@ -63,7 +67,9 @@ def decode(stream: BinaryIO, uri: str, *, clip: Clip | None, max_seconds: float)
     """Decode a seekable stream, or a clip of it, that lasts at most `max_seconds`.
 
     Content alone decides what is in the stream; `uri` is for messages alone. A clip's end beyond
-    the end of the file is cut to it. Damaged parts are left out. Safe to call from several threads.
+    the end of the file is cut to it. Damaged parts are left out. What a container such as WebM leaves
+    out by the times of its packets is silence, so that times are those of a player. Safe to call from
+    several threads.
 
     Raises:
         UnitRejected: `audio_empty`, `audio_undecodable`, `audio_no_stream`, `audio_too_long` or
@@ -75,9 +81,9 @@ def decode(stream: BinaryIO, uri: str, *, clip: Clip | None, max_seconds: float)
     with AudioFile(stream, uri) as file:
         if _claims_too_much(file, clip, max_seconds):
             raise _too_long(uri, max_seconds)
-        frames, start_s = _frames_towards(file, clip.start_s)
-        cut = _Cut(clip, start_s)
-        samples = _collect(frames, cut, uri, max_seconds)
+        reached = _reach(file, clip.start_s)
+        cut = _Cut(clip, reached.start_s, reached.first if file.keeps_time else None, file.claimed_s)
+        samples = _collect(reached.frames, cut, uri, max_seconds)
         if not len(samples) or file.is_chance(cut.position_s):
             raise _nothing(file, cut, clip, uri)
         truncated = file.damaged or (not cut.is_complete and file.breaks_off(cut.position_s))
@@ -89,11 +95,16 @@ _LONGEST_SECONDS = 1e9
 
 
 class _Cut:
-    """Takes a clip out of frames, the first of which starts at `start_s` of the file."""
+    """Takes a clip out of frames, the first of which starts at `start_s` of the file.
 
-    def __init__(self, clip: Clip, start_s: float) -> None:
+    Where the file keeps time, from its `first` frame on, silence fills what the times of frames say is missing.
+    """
+
+    def __init__(self, clip: Clip, start_s: float, first: AudioFrame | None, claimed_s: float | None) -> None:
         self._clip = clip
         self._since_s = start_s
+        self._first = first
+        self._latest_s = inf if claimed_s is None else claimed_s + _BEYOND_CLAIM_SECONDS
         self._passed = 0
         self.rate = 0
         self.channels = 0
@@ -108,16 +119,35 @@ class _Cut:
         """Whether nothing that follows belongs to the clip."""
         return self._clip.end_s is not None and self._passed >= self._sample_at(self._clip.end_s)
 
-    def take(self, frame: AudioFrame) -> Samples:
-        """What of a frame is in the clip."""
-        if frame.sample_rate != self.rate:
-            self._since_s, self._passed = self.position_s, 0
-            self.rate = frame.sample_rate
-        self.channels = max(self.channels, frame.layout.nb_channels)
-        before, self._passed = self._passed, self._passed + frame.samples
+    def take(self, frames: Iterator[AudioFrame]) -> Iterator[Samples]:
+        """What of the frames is in the clip, a second at the most at once, until it is complete."""
+        for frame in frames:
+            if frame.sample_rate != self.rate:
+                self._since_s, self._passed = self.position_s, 0
+                self.rate = frame.sample_rate
+            self.channels = max(self.channels, frame.layout.nb_channels)
+            missing = self._missing_before(frame)
+            while missing > 0 and not self.is_complete:
+                silence = np.zeros(min(missing, self.rate), np.float32)
+                missing -= len(silence)
+                yield silence[self._pass(len(silence))]
+            within = self._pass(frame.samples)
+            yield to_mono(frame)[within] if within.start < frame.samples else _NO_SAMPLES
+            if self.is_complete:
+                return
+
+    def _missing_before(self, frame: AudioFrame) -> int:
+        """Samples that are left out between the frames before and this one, by its time."""
+        at_s = None if self._first is None else _seconds_between(self._first, frame)
+        if at_s is None or at_s - self.position_s < _GAP_SECONDS or at_s > self._latest_s:
+            return 0
+        return round((at_s - self.position_s) * self.rate)
+
+    def _pass(self, count: int) -> slice:
+        """Let so many samples go by; which of them are in the clip."""
+        before, self._passed = self._passed, self._passed + count
         start = max(self._sample_at(self._clip.start_s) - before, 0)
-        end = frame.samples if self._clip.end_s is None else max(self._sample_at(self._clip.end_s) - before, 0)
-        return to_mono(frame)[start:end] if start < frame.samples else _NO_SAMPLES
+        return slice(start, None if self._clip.end_s is None else max(self._sample_at(self._clip.end_s) - before, 0))
 
     def _sample_at(self, seconds: float) -> int:
         return round(min(seconds - self._since_s, _LONGEST_SECONDS) * self.rate)
@@ -125,31 +155,36 @@ class _Cut:
 
 def _collect(frames: Iterator[AudioFrame], cut: _Cut, uri: str, max_seconds: float) -> Samples:
     resampler, kept_s = Resampler(), 0.0
-    for frame in frames:
-        samples = cut.take(frame)
+    for samples in cut.take(frames):
         kept_s += len(samples) / cut.rate
         if kept_s > max_seconds + _ROUNDING_SECONDS:
             raise _too_long(uri, max_seconds)
         resampler.add(samples, cut.rate)
-        if cut.is_complete:
-            break
     return resampler.finish()
 
 
-def _frames_towards(file: AudioFile, seconds: float) -> tuple[Iterator[AudioFrame], float]:
-    """Frames that begin at or before a place in the file, and where the first of them begins."""
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Frames that begin at or before a place in the file, where the first of them begins, and the file's own first."""
+
+    frames: Iterator[AudioFrame]
+    start_s: float = 0.0
+    first: AudioFrame | None = None
+
+
+def _reach(file: AudioFile, seconds: float) -> _Reached:
     frames = file.frames()
     first = next(frames, None)
     if first is None:
-        return iter(()), 0.0
+        return _Reached(iter(()))
     if seconds >= _JUMP_FROM_SECONDS:
         later = file.jump(first, seconds)
         landed = next(later, None)
         if landed is not None and (start_s := _seconds_between(first, landed)) is not None and start_s <= seconds:
-            return chain([landed], later), start_s
+            return _Reached(chain([landed], later), start_s, first)
         file.reopen()
-        return file.frames(), 0.0
-    return chain([first], frames), 0.0
+        return _Reached(file.frames(), 0.0, first)
+    return _Reached(chain([first], frames), 0.0, first)
 
 
 def _seconds_between(first: AudioFrame, later: AudioFrame) -> float | None:

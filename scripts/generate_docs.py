@@ -219,7 +219,9 @@ worker says both and does not start (exit code 3).
 
 ## Carried by packages
 
-Their digests are part of Volery.
+Their digests are part of Volery. A unit that asks `whisper-tiny.en` or `pocket` for another language than English is
+rejected (`language_unsupported`); so it is by any Whisper for one that it lacks. Which languages a Parakeet from
+elsewhere has, nobody says: it takes every unit.
 
 """
 

@@ -41,9 +41,9 @@ def times(hypotheses: Sequence[Hypothesis]) -> list[list[tuple[float, float]]]:
     return [[(word.start_s, word.end_s) for word in each.words] for each in hypotheses]
 
 
-def pipeline_of(nemo_file: Path, **switches: bool) -> Any:
+def pipeline_of(model: Path | str, **switches: bool) -> Any:
     """A pipeline with Parakeet, whose `asr` is the live engine."""
-    settings = SpeechSettings(models="embedded", device="cpu", asr_engine="parakeet", asr_model=str(nemo_file))
+    settings = SpeechSettings(models="embedded", device="cpu", asr_engine="parakeet", asr_model=str(model))
     return load_pipeline(settings, ProviderConfig(**switches))
 
 
@@ -317,6 +317,13 @@ def test_a_pipeline_with_parakeet_takes_units_all_the_way(nemo_file: Path, talk:
     assert silent.result_class is ResultClass.NO_SPEECH
     assert pipeline.models[-1].name == "tiny.nemo"
     assert pipeline.switch_states()["asr_cuda_graphs"] == "inapplicable"
+
+
+def test_the_pocket_model_knows_english_alone() -> None:
+    pipeline = pipeline_of("pocket")
+    *others, english = pipeline.process([prepared(silence(1), language=one) for one in ("de", "klingonisch", "en-GB")])
+    assert [one.reason for one in others] == [Reason.LANGUAGE_UNSUPPORTED] * 2
+    assert english.result_class is ResultClass.NO_SPEECH
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:

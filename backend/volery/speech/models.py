@@ -135,7 +135,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A model that an installed package carries, and its digest in the release that Volery is tested with."""
+    """A model that an installed package carries, and its digest in the release that Volery is tested with.
+
+    `languages` are those that it knows, where it does not say so itself.
+    """
 
     name: str
     role: str
@@ -145,6 +148,7 @@ class Carried:
     sha256: str
     extra: str = "embedded"
     files: tuple[str, ...] = EVERY_FILE
+    languages: frozenset[str] | None = None
     revision: None = field(default=None, init=False)
 
     @property
@@ -219,6 +223,7 @@ POCKET_MODEL = Carried(
     "volery",
     "models/pocket/pocket.nemo",
     "0d49a0530bc2e3077b25db8f66881eb66ef4c0c6e518a8f53250eaf209ed8c72",
+    languages=frozenset(("en",)),
 )
 
 CARRIED = (SEGMENTATION, EMBEDDING, SILERO, WHISPER, POCKET_MODEL)

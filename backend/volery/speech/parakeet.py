@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from volery.speech.asr import Hypothesis, SwitchState, tidy
 from volery.speech.choice import ASR_SETTING, NOT_PINNED, Pinned, parakeet_model
 from volery.speech.decoding_mode import DecodingMode, ModeGuard, computer_of, decode_by_steps
+from volery.speech.models import Carried
 from volery.speech.parakeet_words import WordMaker, WordOffsets
 from volery.speech.precision import Precision
 from volery.speech.quiet import quiet_import
@@ -68,12 +69,16 @@ class ParakeetOptions:
 class ParakeetEngine:
     """A FastConformer-TDT model that decodes greedily in batches, in the mode and precision that were asked for."""
 
-    languages = None
-
     def __init__(
-        self, model: EncDecRNNTBPEModel, info: ModelInfo, device: torch.device, options: ParakeetOptions
+        self,
+        model: EncDecRNNTBPEModel,
+        info: ModelInfo,
+        device: torch.device,
+        options: ParakeetOptions,
+        languages: frozenset[str] | None = None,
     ) -> None:
         self.info = info
+        self.languages = languages
         self._device = device
         self.options = options
         self.model = _ready(model, device, options.mode)
@@ -230,7 +235,8 @@ def load_parakeet(
         ConfigurationError: the model cannot be found, fetched or loaded, is not what is pinned, or is no TDT model.
     """
     nemo_logging.setLevel(nemo_logging.ERROR)
-    weights = parakeet_model(name, pinned).fetch().checked()
+    chosen = parakeet_model(name, pinned)
+    weights = chosen.fetch().checked()
     try:
         model = ASRModel.restore_from(str(weights.path), map_location=device)
     except Exception as error:  # a broken archive fails in many ways
@@ -239,4 +245,5 @@ def load_parakeet(
         ) from error
     if not isinstance(model, EncDecRNNTBPEModel) or model.cfg.decoding.get("durations") in (None, []):
         raise ConfigurationError(f"{ASR_SETTING}={weights.name} is no TDT transducer, but a {type(model).__name__}")
-    return ParakeetEngine(model, weights.info("asr"), device, options)
+    languages = chosen.languages if isinstance(chosen, Carried) else None  # a .nemo file does not say
+    return ParakeetEngine(model, weights.info("asr"), device, options, languages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -65,7 +66,29 @@ def test_what_an_earlier_run_rejected_is_not_this_runs_failure(cli: Cli) -> None
     assert run(cli, "plain", "--burst")[0] == ExitCode.OK
 
 
+def test_a_burst_makes_no_store_where_there_is_none(cli: Cli) -> None:
+    code, errors = run(cli, "plain", "--burst")
+    assert code == ExitCode.STORE
+    assert "volery.db does not exist: correct BATCH_PIPELINE_DATABASE_URL, or submit units first" in errors
+    assert list(cli.folder.iterdir()) == []
+
+
+def test_a_worker_that_stays_makes_a_store_and_names_it(cli: Cli) -> None:
+    path = cli.folder / "store" / "volery.db"
+    for warns in (True, False):
+        process = start(cli, "loading", "--http-port", "0")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == ExitCode.OK
+        assert path.exists()
+        warnings = [json.loads(line) for line in errors.splitlines() if "there was no job store" in line]
+        assert [(one["level"], one["path"]) for one in warnings] == [("warning", str(path))] * warns
+
+
 def test_bursts_beside_each_other_do_not_fight_for_a_port(cli: Cli) -> None:
+    cli.add()
     port = WorkerSettings().http_port
     with socket.socket() as taken:
         with contextlib.suppress(OSError):  # another program has it already
@@ -105,6 +128,7 @@ def test_a_drain_that_overruns_ends_the_process_and_gives_the_lease_back(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_models_load_drains_a_worker_that_holds_nothing(cli: Cli, number: signal.Signals) -> None:
+    cli.add()
     process = start(cli, "loading", "--burst")
     assert process.stdout is not None
     assert process.stdout.readline() == "loading\n"
@@ -179,6 +203,7 @@ def look_for_torch(lacking: str = "none", **settings: str) -> subprocess.Complet
 
 def test_an_unknown_setting_is_logged(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATCH_PIPELINE_SOMETHING_ENTIRELY_ELSE", "1")
+    cli.add()
     code, errors = run(cli, "plain", "--burst")
     assert code == ExitCode.OK
     assert "BATCH_PIPELINE_SOMETHING_ENTIRELY_ELSE" in errors

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from pydantic import SecretStr
 
 from volery.artifacts import open_results
@@ -16,7 +17,7 @@ from volery.cli.exits import ExitCode, exit_now
 from volery.cli.progress import Progress
 from volery.cli.stores import open_and_close, opened
 from volery.extras import needed_from
-from volery.queue import JobStore, UnitRecord
+from volery.queue import JobStore, UnitRecord, missing_store
 from volery.results import UnitResult
 from volery.settings import ArtifactSettings, QueueSettings, Settings, WorkerSettings
 from volery.units import Unit, UnitState
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from volery.app import WorkerRun
     from volery.worker.publication import UnitEnded
     from volery.worker.worker import Ending
+
+log = structlog.get_logger(__name__)
 
 Run = Callable[[Settings, "WorkerRun"], Coroutine[Any, Any, "Ending"]]
 
@@ -46,14 +49,21 @@ class Tally:
             self.failed += 1
 
 
-def check_places(settings: Settings) -> None:
+def check_places(settings: Settings, *, create: bool) -> None:
     """Make sure, without any heavy import, that a worker could use its job store and its results.
+
+    A SQLite store that is not there is made, and a warning names it, or without `create` refused.
 
     Raises:
         ConfigurationError: this process lacks what it needs to reach them.
         StoreError: one of them cannot be used.
     """
-    asyncio.run(open_and_close(settings.queue, create=True))
+    missing = missing_store(settings.queue.database_url.get_secret_value()) if create else None
+    asyncio.run(open_and_close(settings.queue, create=create))
+    if missing:
+        log.warning(
+            "there was no job store: an empty one is made; is BATCH_PIPELINE_DATABASE_URL right?", path=str(missing)
+        )
     open_results(settings.artifacts.artifacts_url, settings.artifacts).check()
 
 
@@ -69,7 +79,7 @@ def import_app() -> tuple[Run, type[WorkerRun]]:
 
 
 async def run_burst(settings: Settings, tally: Tally, progress: Progress, *, serve_http: bool = False) -> Ending:
-    """Run a worker until its store has nothing unfinished, with progress from that store.
+    """Run a worker until its store, which must be there, has nothing unfinished; with progress from that store.
 
     Call `import_app` before the event loop runs: in it, an interrupt would have to wait for the import.
     """
@@ -80,7 +90,7 @@ async def run_burst(settings: Settings, tally: Tally, progress: Progress, *, ser
         progress.audio_seconds = tally.audio_seconds
 
     run = worker_run(burst=True, serve_http=serve_http, on_ready=progress.begin, on_ended=ended)
-    async with opened(settings.queue, create=True) as store:
+    async with opened(settings.queue) as store:
         following = asyncio.create_task(progress.follow(store))
         try:
             return await run_worker(settings, run)

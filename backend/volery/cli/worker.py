@@ -59,7 +59,8 @@ def worker(
 
     Runs until SIGTERM or Ctrl-C, which drain it (a second one gives everything back at once), or
     with --burst until nothing is unfinished. Each option overrides the setting named with it,
-    BATCH_PIPELINE_ before it. A burst serves metrics and probes only where HTTP_PORT is set.
+    BATCH_PIPELINE_ before it. A burst serves metrics and probes only where HTTP_PORT is set, and
+    makes no job store where there is none.
     """
     from volery.referee.opening import check_referee
 
@@ -79,7 +80,7 @@ def worker(
     signal.signal(signal.SIGTERM, lambda *_: exit_now(ExitCode.OK))
     # Before the imports, which take seconds: a mistake is told at once.
     check_referee(settings)
-    check_places(settings)
+    check_places(settings, create=not burst)
     tally = Tally()
     ending = _run_burst(settings, tally) if burst else _run(settings)
     _leave(ending, tally)

@@ -1,5 +1,6 @@
 """The job store: units, their leases and their ends."""
 
+from volery.queue.engine import missing_store
 from volery.queue.schema import upgrade
 from volery.queue.sql import open_store
 from volery.queue.store import Counts, Grant, JobStore, Publication, Submitted, UnitRecord
@@ -11,6 +12,7 @@ __all__ = [
     "Publication",
     "Submitted",
     "UnitRecord",
+    "missing_store",
     "open_store",
     "upgrade",
 ]

@@ -98,12 +98,25 @@ def require_file(url: URL) -> None:
     Raises:
         NoStoreError: it is missing, or its folder may not be looked into.
     """
-    database = str(url.database)
-    if not database.startswith("file:") and not os.path.exists(database):
+    if path := _missing_file(url):
         raise NoStoreError(
-            Path(database),
-            f"{describe(url)} does not exist: correct {SETTING}, or submit units first, which creates a store",
+            path, f"{describe(url)} does not exist: correct {SETTING}, or submit units first, which creates a store"
         )
+
+
+def missing_store(text: str) -> Path | None:
+    """The file of a SQLite store that is not there, or whose folder may not be looked into; of others, none.
+
+    Raises:
+        StoreError: as for `parse_url`.
+    """
+    url = parse_url(text)
+    return _missing_file(url) if is_embedded(url) else None
+
+
+def _missing_file(url: URL) -> Path | None:
+    database = str(url.database)
+    return None if database.startswith("file:") or os.path.exists(database) else Path(database)
 
 
 def create_engine(url: URL) -> AsyncEngine:

@@ -26,3 +26,12 @@ def test_a_traceback_says_where_something_failed_and_nothing_of_what_was_at_hand
     assert "fails" in logged
     assert "13 characters are too many" in logged
     assert "callmeishmael" not in logged
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_no_key_can_steer_the_terminal_that_shows_the_log(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(LogSettings.model_validate({"log_format": log_format}))
+    structlog.get_logger().warning("lease lost", key="\x1b]0;owned\x07\u202edne")
+    logged = capsys.readouterr().err
+    assert "owned" in logged
+    assert not any(command in logged for command in ("\x1b]", "\x07", "\u202e"))

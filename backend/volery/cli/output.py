@@ -13,17 +13,16 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-_DIRECTIONS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # they show what follows in another order
-_CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0), *_DIRECTIONS) if chr(code) not in "\n\t"}
+from volery.terminal import plain
 
 
 class PlainConsole(Console):
     """A console that no text can steer: keys and words of others' documents may hold a terminal's commands."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """See `Console.render`; in text, each control character, those of direction too, shows as U+FFFD."""
+        """See `Console.render`; text is made `plain`."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else text.translate(_CONTROLS), style, control)
+            yield Segment(text if control else plain(text), style, control)
 
 
 def messages() -> Console:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import Cli, result_of
 
+from volery.cli.exits import OutputError
+from volery.cli.formats import write_file
 from volery.export import Format, export
 
 
@@ -176,3 +178,9 @@ def test_an_output_folder_without_room_is_said_to_be_and_keeps_no_half_file(
     assert result.exit_code == 3
     assert "first.json: No space left on device" in " ".join(result.stderr.split())
     assert list((cli.folder / "out").iterdir()) == []
+
+
+def test_a_device_without_room_is_left_where_it_is() -> None:
+    with pytest.raises(OutputError, match="No space left on device"):
+        write_file(Path("/dev/full"), "text")
+    assert Path("/dev/full").is_char_device()

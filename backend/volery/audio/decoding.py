@@ -23,7 +23,6 @@ _ROUNDING_SECONDS = 1e-6
 _GAP_SECONDS = 0.2
 # How far beyond a claimed length a time is believed: damaged ones lie anywhere.
 _BEYOND_CLAIM_SECONDS = 1.0
-_NO_SAMPLES = np.empty(0, np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +131,8 @@ class _Cut:
                 missing -= len(silence)
                 yield silence[self._pass(len(silence))]
             within = self._pass(frame.samples)
-            yield to_mono(frame)[within] if within.start < frame.samples else _NO_SAMPLES
+            if within.start < frame.samples:
+                yield to_mono(frame)[within]
             if self.is_complete:
                 return
 

@@ -57,6 +57,7 @@ def write_file(path: Path, text: str) -> None:
     except OSError as error:
         said = f"cannot write {path}: {error.strerror}"
         if is_full(error):
-            path.unlink(missing_ok=True)
+            if path.is_file():  # and not a device
+                path.unlink()
             raise OutputError(said) from error
         raise UsageError(said) from error

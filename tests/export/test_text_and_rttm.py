@@ -62,7 +62,7 @@ def test_rttm_has_ten_fields_a_line() -> None:
 
 
 def test_rttm_is_read_back_by_meeteval(tmp_path: Path) -> None:
-    meeteval_io = pytest.importorskip("meeteval.io")
+    meeteval_io = pytest.importorskip("meeteval.io", reason="meeteval is not installed")
     (tmp_path / "hypothesis.rttm").write_text(export(result(turns=TURNS, key="call 1"), Format.RTTM))
     lines = list(meeteval_io.RTTM.load(tmp_path / "hypothesis.rttm"))
     assert [(float(line.begin_time), float(line.duration), line.speaker_id) for line in lines] == [

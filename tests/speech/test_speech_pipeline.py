@@ -51,7 +51,7 @@ def test_a_conversation_becomes_words_with_speakers(conversation_transcript: Tra
 
 
 def test_most_words_of_a_conversation_are_right(conversation_transcript: Transcript, conversation: Path) -> None:
-    jiwer = pytest.importorskip("jiwer")
+    jiwer = pytest.importorskip("jiwer", reason="jiwer is not installed")
     normal = jiwer.Compose([jiwer.ToLowerCase(), jiwer.RemovePunctuation()])
     lines = conversation.with_suffix(".stm").read_text().splitlines()
     said = " ".join(line.split(maxsplit=5)[5] for line in lines if line)

@@ -146,7 +146,7 @@ def kill_while_writing(results: ResultStore) -> None:
     child = os.fork()
     if not child:
         try:
-            Path.replace = lambda *_: os._exit(9)  # type: ignore[method-assign,assignment]
+            Path.replace = lambda *_: os._exit(9)  # type: ignore[method-assign]
             results.write(TOKEN, b"half written")
         finally:
             os._exit(1)

@@ -95,7 +95,7 @@ def test_the_books_can_be_read_while_they_change() -> None:
         """Is given back in the moment in which another thread looks at it."""
 
         @property
-        def seconds(self) -> float:  # type: ignore[override]
+        def seconds(self) -> float:
             self.close()
             return 4.0
 

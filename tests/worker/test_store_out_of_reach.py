@@ -103,3 +103,33 @@ async def test_a_commit_that_failed_under_a_lease_that_is_gone_is_not_told_as_do
     await bench.worker(store=Taken(bench.store, times=1)).run()
     assert bench.ended == []
     assert await bench.endings() == {"u0": ["cancelled"]}
+
+
+@pytest.mark.parametrize("ticks", range(6))
+async def test_a_lane_that_is_cancelled_while_its_pull_ends_is_cancelled_and_gives_the_grant_back(
+    bench: Bench, ticks: int
+) -> None:
+    """A cancellation that is lost leaves the lane to pull for ever, and the worker's end to wait for it."""
+    asked, granted = asyncio.Event(), asyncio.Event()
+
+    class Slow(Behind):
+        async def pull(self, worker: str, limit: int, lease_seconds: float) -> list[Lease]:
+            leases = await self._store.pull(worker, limit, lease_seconds)
+            asked.set()
+            await granted.wait()
+            return leases
+
+    await bench.submit(0.1)
+    admission = bench.worker(store=Slow(bench.store, times=0))._admission
+    asking = asyncio.create_task(admission.next_flight())
+    await asked.wait()
+    granted.set()
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    if asking.cancel():
+        await asyncio.wait([asking])
+        assert asking.cancelled()
+        await admission.settle()
+        assert await bench.endings() == {"u0": ["refund:late_grant"]}
+    else:
+        assert [held.unit.key for held in asking.result() or []] == ["u0"]

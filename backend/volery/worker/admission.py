@@ -83,7 +83,9 @@ class Admission:
         asked_at, started = monotonic(), perf_counter()
         pulling = asyncio.create_task(self._store.pull(self._worker, self._settings.flight_units, self._lease_seconds))
         try:
-            leases = await asyncio.wait_for(asyncio.shield(pulling), self._settings.admission_deadline_seconds)
+            # Not `wait_for`: on Python 3.11 it swallows a cancellation that meets the end of the pull.
+            async with asyncio.timeout(self._settings.admission_deadline_seconds):
+                leases = await asyncio.shield(pulling)
         except TimeoutError as error:
             self._refund_late(pulling)
             raise StoreError("a pull outlasted its deadline") from error

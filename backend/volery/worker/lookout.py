@@ -86,7 +86,8 @@ async def _look_until(
                     log.warning("the store cannot be used; trying again", seconds=interval_s, error=said)
                 on_trouble()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(told.wait(), interval_s)
+                async with asyncio.timeout(interval_s):
+                    await told.wait()
     finally:
         if store is not None:
             await store.close()

@@ -130,7 +130,8 @@ class Publisher:
     async def _wait(self, seconds: float) -> None:
         """Wait, unless the worker is told to stop."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.requested.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._stop.requested.wait()
 
     @property
     def _reason_to_give_back(self) -> RefundReason:
